@@ -14,6 +14,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.hosted.loop import HostedTools
 from gateway.running import running
 from waiting import wait_until
 
@@ -84,13 +85,17 @@ def configuration(upstream: str, keys: str = "") -> str:
 
 @contextlib.contextmanager
 def gateway(
-    text: str, pace: RetryPolicy = HASTY, verbose: bool = False, environ: dict[str, str] | None = None
+    text: str,
+    pace: RetryPolicy = HASTY,
+    verbose: bool = False,
+    environ: dict[str, str] | None = None,
+    hosted: HostedTools | None = None,
 ) -> Iterator[Stand]:
     """A gateway with this configuration."""
     lines: list[str] = []
     config = replace(load(text, environ or {}), verbose=verbose)
     config = replace(config, store_url=config.store_url or "memory:")
-    stand = Stand(Gateway(config, AccessLog(lines.append), pace), lines)
+    stand = Stand(Gateway(config, AccessLog(lines.append), pace, hosted=hosted), lines)
     with running(stand.gateway) as stand.url:
         yield stand
 

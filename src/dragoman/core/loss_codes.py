@@ -204,6 +204,10 @@ CODES: dict[str, LossCode] = {
     ),
     "tool.deferred.changed": _minor("A deferred tool, declared at another time."),
     "tool.namespace.dropped": _minor("The namespace of a tool."),
+    "hosted.emulated": _minor(
+        "A hosted tool that the upstream lacks: the model called it as a function, and the gateway ran it.",
+        "Nothing; a target that runs the tool itself gets it as it is.",
+    ),
     "hosted.computer.changed": _material(
         "A computer tool whose actions are not the same.", "Check that the agent knows the target's actions."
     ),

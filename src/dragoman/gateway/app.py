@@ -67,6 +67,8 @@ from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.gateway.upstreams.pools import Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
+from dragoman.hosted.loop import HostedTools
+from dragoman.hosted.settings import build_executors
 from dragoman.http.client import Client, Reply, Timeouts, Transport
 from dragoman.http.memory_budget import default_limit
 from dragoman.http.server import (
@@ -132,6 +134,7 @@ class Gateway:
         access_log: AccessLog | None = None,
         policy: RetryPolicy | None = None,
         recorder: Recorder | None = None,
+        hosted: HostedTools | None = None,
     ) -> None:
         policy = policy or RetryPolicy()
         self.config = config
@@ -157,6 +160,9 @@ class Gateway:
         if self.recorder:
             self.recorder.secrets = self._redactor.secrets
             self._transport = self.recorder.transport(self._transport)
+        self._hosted = hosted
+        if hosted is None and (settings := config.hosted):
+            self._hosted = HostedTools(build_executors(settings, self.client).values(), settings.limits)
         self._observes = bool(self.recorder or self.access_log.traces)
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         self.jobs = Jobs(
@@ -233,7 +239,13 @@ class Gateway:
         background = self.jobs.background
         self._warm_up = WarmUpHandler(reader).answer
         self._generate = generate = GenerateHandler(
-            reader, self.attempts, self.keep_alives, compactor, background.accept, config.request_timeout
+            reader,
+            self.attempts,
+            self.keep_alives,
+            compactor,
+            background.accept,
+            config.request_timeout,
+            self._hosted,
         ).answer
         conversations = ConversationsHandler(stored_turns.conversations, config.max_body)
         models = ModelsHandler(config)
@@ -277,6 +289,8 @@ class Gateway:
         await self.jobs.stop()
         await self.admission.close()
         await self._upstreams.close()
+        if self._hosted:
+            await self._hosted.close()
         await self.store.close()
         self.access_log.close()
         self._metrics_page.close()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config.files import DEFAULT_FILE, find_config
+from dragoman.gateway.config.hosted import read_hosted
 from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
@@ -27,6 +28,7 @@ from dragoman.gateway.config.tables import (
 )
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.process.descriptors import SharedDescriptor
+from dragoman.hosted.settings import HostedSettings
 from dragoman.profiles import ProviderSettings, known
 
 _MB = 1024 * 1024
@@ -67,6 +69,7 @@ class Config(Struct, frozen=True, kw_only=True):
     verbose: bool = False
     log_file: str = ""
     jobs: JobsTable = JobsTable()
+    hosted: HostedSettings | None = None  # None: the gateway runs no hosted tool
     inspector: InspectorTable = InspectorTable()
     admin_keys: tuple[str, ...] = ()
     file: str = ""  # what it was read from; empty: the environment alone
@@ -124,6 +127,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         verbose=log.verbose,
         log_file=log.file,
         jobs=source.section("jobs", JobsTable),
+        hosted=read_hosted(source),
         inspector=inspector,
         admin_keys=read_keys(source, inspector.admin_keys, "inspector", "admin_keys"),
         secret_variables=tuple(source.secret_variables),

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from dragoman.hosted.settings import HostedSettings
+
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -164,6 +166,7 @@ SECTIONS = {
     "log": LogTable,
     "inspector": InspectorTable,
     "jobs": JobsTable,
+    "hosted": HostedSettings,
     "providers": ProviderTable,
     "models": None,
 }

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core.conversations import CompactionCodec
+from dragoman.core.model import Foreign
+from dragoman.gateway.handlers.hosted import declared_run, may_declare_hosted, play
 from dragoman.gateway.handlers.relay import (
     KeepAliveTicker,
     StreamedReply,
@@ -20,7 +22,8 @@ from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.handlers.rounds import open_rounds, pinned
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import Attempts
-from dragoman.transforms.rounds import RoundJoiner
+from dragoman.hosted.loop import HostedTools
+from dragoman.transforms.rounds import RoundJoiner, passes_all
 
 if TYPE_CHECKING:
     from dragoman.gateway.handlers.compact import Compactor
@@ -30,7 +33,7 @@ Accept = Callable[[RoutedRequest], Awaitable[None]]
 
 class GenerateHandler:
     """`timeout`: seconds that one request may take in all; 0: any time. `accept` answers requests that are
-    run in the background."""
+    run in the background. `hosted`: tools that are executed here, where the upstream has none."""
 
     def __init__(
         self,
@@ -40,8 +43,10 @@ class GenerateHandler:
         compactor: Compactor,
         accept: Accept,
         timeout: float = 0,
+        hosted: HostedTools | None = None,
     ) -> None:
         self._reader, self._attempts, self._keep_alives = reader, attempts, keep_alives
+        self._hosted = hosted
         self._compactor, self._accept, self._timeout = compactor, accept, timeout
 
     async def answer(self, request: GatewayRequest) -> None:
@@ -96,24 +101,33 @@ class GenerateHandler:
         """In one round, unless the request asks for something that takes more."""
         codec = request.arrived.protocol_server.compaction
         if codec and _concerns_summaries(request, codec):
-            return self._compact(request, reply)
+            return self._take_rounds(request, reply, codec)
+        if self._hosted and may_declare_hosted(request):
+            return self._take_rounds(request, reply)
         return self._attempts.run(request, reply.relay if reply else relay_whole)
 
-    async def _compact(self, request: RoutedRequest, reply: StreamedReply | None) -> None:
-        """A summary first, where the input is too long: it becomes the first part of the reply."""
-        request, summary = await self._compactor.compact_history(request)
-        if summary is None:
+    async def _take_rounds(
+        self, request: RoutedRequest, reply: StreamedReply | None, codec: CompactionCodec | None = None
+    ) -> None:
+        """A summary first, where the input is too long: it is the first part of the reply. Then the rounds
+        of tools that this gateway executes."""
+        summary: Foreign | None = None
+        if codec:
+            request, summary = await self._compactor.compact_history(request)
+        run = await declared_run(self._hosted, request) if self._hosted else None
+        if summary is None and run is None:
             await self._attempts.run(request, reply.relay if reply else relay_whole)
             return
-        joiner = RoundJoiner()
-        joiner.lead(summary)
-        record, codec = request.arrived.record, request.arrived.protocol_server.compaction
-        if codec and codec.counts_summary:
+        arrived, record = request.arrived, request.arrived.record
+        joiner = RoundJoiner(run.withholds if run else passes_all)
+        if summary:
+            joiner.lead(summary)
+            request = pinned(request)
+        if summary and codec and codec.counts_summary:
             joiner.add_usage(record.spent)
             record.spent = None
-        rounds = open_rounds(self._attempts, request.arrived, joiner, reply)
-        end = await rounds.send(pinned(request))
-        await rounds.end(end)
+        rounds = open_rounds(self._attempts, arrived, joiner, reply)
+        await rounds.end(await (play(run, rounds, request) if run else rounds.send(request)))
 
 
 def _concerns_summaries(request: RoutedRequest, codec: CompactionCodec) -> bool:

@@ -181,6 +181,10 @@ def secrets_of(config: Config) -> Iterable[str]:
     yield from config.keys
     yield from config.admin_keys
     yield from passwords(config.store_url)
+    if hosted := config.hosted:
+        yield hosted.web_search.api_key if hosted.web_search else ""
+        for server in hosted.mcp.servers.values():
+            yield from (*server.headers.values(), *server.environ.values())
     for provider in config.providers.values():
         yield from provider.credentials.secrets()
         yield from [each.key for each in provider.pool]

@@ -44,6 +44,7 @@ ONLY_AT_START = (
     "verbose",
     "log_file",
     "inspector",
+    "hosted",
 )
 _OF_PROCESS = ("workers", "counting_file")  # not in the file
 

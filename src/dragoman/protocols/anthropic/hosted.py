@@ -34,7 +34,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.seal import seal
+from dragoman.core.seal import seal, unseal
 from dragoman.core.server import rows
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
@@ -378,13 +378,24 @@ def _findings(content: Any) -> list[str]:
         case {"error_code": str(code)}:
             return [f"failed with {code}"]
         case {"url": str()}:
-            return [_source(content)]
+            return [_source(content), *_read(content)]
         case {"stdout": str(out)}:
             return [text for text in (out, _text(content.get("stderr"))) if text]
         case {"content": str(text)}:
             return [text]
         case _:
             return []
+
+
+def _read(item: Wire) -> list[str]:
+    """The text of a page; of a search only what the gateway found, because Anthropic encrypts its own."""
+    is_text = _dig(item, "content", "source", "type") == "text"
+    page = _text(_dig(item, "content", "source", "data")) if is_text else ""
+    match unseal(_text(item.get("encrypted_content"))):
+        case ["search", str(text)] if text:
+            return [text]
+        case _:
+            return [page] if page else []
 
 
 def _source(item: Wire) -> str:
@@ -413,7 +424,7 @@ def _text(value: Any) -> str:
 # "Did 0 searches" where there are only citations (G95: 9router#3133, copilot-api#241). Ids and contents are
 # marked as ours, because Anthropic would refuse them.
 
-_SEARCH_ID = "srvtoolu_dragoman_"
+MADE_HERE, MCP_MADE_HERE = "srvtoolu_dragoman_", "mcptoolu_dragoman_"
 _MADE_HERE = seal("search")
 _DIRECT = {"caller": {"type": "direct"}}
 
@@ -432,7 +443,7 @@ def encode_search(
     if request is None or not found or not any(tool.kind == "web_search" for tool in request.tools):
         return ()
     losses.invented("content", "a search, as the model cites what it found", "hosted.web_search")
-    name = _SEARCH_ID + re.sub(r"[^a-zA-Z0-9]", "_", id)
+    name = MADE_HERE + re.sub(r"[^a-zA-Z0-9]", "_", id)
     results = [
         {
             "type": "web_search_result",
@@ -457,8 +468,6 @@ def encode_search(
 
 
 def is_made_here(block: Wire) -> bool:
-    match block:
-        case {"type": "server_tool_use", "id": id} | {"type": "web_search_tool_result", "tool_use_id": id}:
-            return isinstance(id, str) and id.startswith(_SEARCH_ID)
-        case _:
-            return False
+    """Whether the gateway executed the call of this block, or invented it for its citations."""
+    id = block.get("tool_use_id") or block.get("id")
+    return isinstance(id, str) and id.startswith((MADE_HERE, MCP_MADE_HERE))

@@ -30,6 +30,14 @@ SCHEMA_RULES = SchemaRules(
 )
 
 LIMITS = ProtocolLimits(
+    hosted_hints=(
+        b"oogleSearch",
+        b"oogle_search",
+        b"rlContext",
+        b"rl_context",
+        b"mcpServers",
+        b"mcp_servers",
+    ),
     protocol=PROTOCOL_NAME,
     signs="call",
     schema_field="parametersJsonSchema",

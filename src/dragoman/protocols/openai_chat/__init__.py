@@ -25,6 +25,7 @@ from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_u
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 CLIENT_LIMITS = ProtocolLimits(
+    hosted_hints=(b'"web_search',),
     schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,

@@ -1,0 +1,62 @@
+"""Hosted tools that the gateway executes for a client's request: which ones, and the rounds they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from dragoman.core.fields import Body
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Request
+from dragoman.gateway.handlers.rounds import Rounds, pinned
+from dragoman.gateway.request import AttemptFailed, RoutedRequest
+from dragoman.hosted.loop import HostedRun, HostedTools
+from dragoman.protocols import upstream
+from dragoman.transforms.rounds import RoundEnd
+
+_ONE_ANSWER = Failure(
+    "bad_request", "a request whose hosted tools the gateway runs gets one answer; leave out n", 400
+)
+
+
+def may_declare_hosted(request: RoutedRequest) -> bool:
+    """Whether the body may declare a hosted tool, by a look at its bytes."""
+    data = _body(request).data
+    return any(hint in data for hint in request.arrived.client.client_limits.hosted_hints)
+
+
+async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
+    """None where the request declares no hosted tool that its first target lacks and we can run."""
+    arrived, target = request.arrived, request.targets[0]
+    client = arrived.client
+    neutral = client.decode_request(_body(request).wire, Losses())
+    native = upstream(target.provider.protocol).limits(target.provider.profile(target.model)).hosted_tools
+    run = await hosted.declare(neutral, native, client.client_limits, arrived.scope)
+    if run and (neutral.settings.n or 1) > 1:
+        raise AttemptFailed(_ONE_ANSWER)
+    return run
+
+
+async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundEnd:
+    record = request.arrived.record
+    record.lost = [*record.lost, *run.losses]
+    # parsed anew: what is remembered of a conversation knows nothing of these rounds
+    body = _body(request)
+    body = Body(body.data, request.arrived.client.name, wire=body.wire)
+    if request.turn_writer:
+        request.turn_writer.body = body
+    request = replace(request, body=body)
+    is_first = True
+
+    async def send(adapt: Callable[[Request], Request]) -> RoundEnd:
+        nonlocal is_first
+        now = replace(request if is_first else pinned(request), rounds=adapt)
+        is_first = False
+        return await rounds.send(now)
+
+    return await run.play(send, rounds.add)
+
+
+def _body(request: RoutedRequest) -> Body:
+    return request.turn_writer.body if request.turn_writer else request.body

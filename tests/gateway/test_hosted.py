@@ -1,0 +1,485 @@
+"""Hosted tools that the upstream lacks, executed by the gateway: every client, whole and streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError
+from dragoman.core.hosted import FoundSource, HostedResult
+from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
+from dragoman.gateway.config import load
+from dragoman.gateway.observability.redaction import secrets_of
+from dragoman.gateway.upstreams.retry_policy import RetryPolicy
+from dragoman.hosted.executor import CallLimits, DeclaredFunctions, HostedContext, failure
+from dragoman.hosted.loop import HostedTools
+from gateway.canned import Answer, Canned, chat, chunks, provider
+from gateway.plain import send
+from gateway.running import running
+from gateway.stands import gateway
+from waiting import wait_until
+
+OFTEN = RetryPolicy(keep_alive_after=0.05, keep_alive_every=0.05)
+SSE = {"content_type": "text/event-stream"}
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+class Search:
+    """Finds one page, after `seconds`; `broken`: it raises."""
+
+    kind: HostedKind = "web_search"
+
+    def __init__(self, seconds: float = 0, broken: bool = False, text: str = "18 degrees") -> None:
+        self.seconds, self.broken, self.text = seconds, broken, text
+        self.queries: list[str] = []
+        self.at_once = self.most_at_once = 0
+        self.closed = False
+        self.record: dict[str, Any] = {}  # the line of the access log
+        self.cancelled = 0
+
+    async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
+        return DeclaredFunctions((ToolDeclaration("web_search", "Search the web", QUERY),))
+
+    async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
+        query = jsontext.decode(call.arguments).get("query")
+        if not query:
+            return failure("invalid_input", "query: expected a text")
+        self.queries.append(query)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.at_once -= 1
+        if self.broken:
+            raise RuntimeError("down")
+        page = FoundSource("https://e.org/p", "Paris", self.text)
+        return HostedResult((Text(f"1. Paris (https://e.org/p)\n{self.text}"),), (page,))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def calls(*named: tuple[str, str], stream: bool = False, text: str = "Let me look. ") -> Answer:
+    """A reply of the Chat API that calls these tools."""
+    made = [
+        {
+            "index": i,
+            "id": f"call_{i}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for i, (name, arguments) in enumerate(named)
+    ]
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    if not stream:
+        message = {"role": "assistant", "content": text, "tool_calls": made}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        return Answer(200, jsontext.encode({"id": "c", "model": "m", "choices": [choice], "usage": usage}))
+    base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": text}, {"tool_calls": made}, {}]
+    rows = [{**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    rows[-1]["choices"][0]["finish_reason"] = "tool_calls"  # type: ignore[index]
+    rows.append({**base, "choices": [], "usage": usage})
+    return Answer(200, *(b"data: %b\n\n" % jsontext.encode(row) for row in rows), b"data: [DONE]\n\n", **SSE)
+
+
+def says(text: str, stream: bool = False) -> Answer:
+    return Answer(200, *chunks(text), **SSE) if stream else Answer(200, chat(text))
+
+
+SEARCHED = ("web_search", '{"query": "paris weather"}')
+TOOL: dict[str, Any] = {
+    "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]},
+    "openai-responses": {"tools": [{"type": "web_search"}]},
+    "openai-chat": {"web_search_options": {}},
+    "gemini": {"tools": [{"googleSearch": {}}]},
+}
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "anthropic": (
+        "/v1/messages",
+        {"model": "one:m", "max_tokens": 99, "messages": [{"role": "user", "content": "Weather?"}]},
+    ),
+    "openai-responses": ("/v1/responses", {"model": "one:m", "input": "Weather?", "store": False}),
+    "openai-chat": (
+        "/v1/chat/completions",
+        {"model": "one:m", "messages": [{"role": "user", "content": "W?"}]},
+    ),
+    "gemini": (
+        "/v1beta/models/one:m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}]},
+    ),
+}
+CLIENTS = tuple(ASKED)
+OWN_CALL = {
+    "anthropic": [b'"tool_use"'],
+    "openai-responses": [b"function_call"],
+    "openai-chat": [b"tool_calls"],
+    "gemini": [b"functionCall"],
+}
+
+
+def asked(client: str, upstream: Canned, search: Search, stream: bool = False, **more: Any) -> Any:
+    path, body = ASKED[client]
+    if stream and client == "gemini":
+        path = path.replace("generateContent", "streamGenerateContent?alt=sse")
+    elif stream:
+        body = {**body, "stream": True}
+    with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([search])) as stand:
+        got = send(stand.url, "POST", path, jsontext.encode({**body, **TOOL[client], **more}))
+        search.record = stand.last()
+    assert search.closed
+    return got
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_search_takes_two_rounds(client: str, stream: bool) -> None:
+    upstream = Canned(calls(SEARCHED, stream=stream), says("It is 18 degrees.", stream))
+    got = asked(client, upstream, search := Search(), stream)
+    assert got.status == 200
+    assert search.queries == ["paris weather"]
+    assert b"It is 18 degrees." in got.body
+    assert not any(word in got.body for word in OWN_CALL[client])
+    assert "hosted.emulated" in got.headers["x-dragoman-losses"]
+    first, second = (request.json for request in upstream.requests)
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["web_search"]
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+    assert "18 degrees" in second["messages"][-1]["content"]
+    assert search.record["output"] >= 6 or stream
+
+
+def test_the_blocks_of_anthropic_whole_and_streamed() -> None:
+    found: list[list[str]] = []
+    for stream in (False, True):
+        upstream = Canned(calls(SEARCHED, stream=stream), says("It is 18 degrees.", stream))
+        with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([Search()])) as stand:
+            client = anthropic.Anthropic(base_url=stand.url, api_key="k")
+            body: Any = {**ASKED["anthropic"][1], **TOOL["anthropic"]}
+            if stream:
+                with client.messages.stream(**body) as events:
+                    kinds = [event.type for event in events]
+                    reply = events.get_final_message()
+                assert (kinds.count("message_start"), kinds.count("message_stop")) == (1, 1)
+            else:
+                reply = client.messages.create(**body)
+                assert (reply.usage.input_tokens, reply.usage.output_tokens) == (14, 6)
+        found.append([block.type for block in reply.content])
+        call: Any = reply.content[1]
+        result: Any = reply.content[2]
+        assert (call.name, call.input) == ("web_search", {"query": "paris weather"})
+        assert (result.tool_use_id, result.content[0].url) == (call.id, "https://e.org/p")
+        assert reply.stop_reason == "end_turn"
+    assert found == [["text", "server_tool_use", "web_search_tool_result", "text"]] * 2
+
+
+def test_the_items_of_responses_whole_and_streamed() -> None:
+    for stream in (False, True):
+        upstream = Canned(calls(SEARCHED, stream=stream), says("It is 18 degrees.", stream))
+        with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([Search()])) as stand:
+            client = openai.OpenAI(base_url=f"{stand.url}/v1", api_key="k")
+            body: Any = {"model": "one:m", "input": "Weather?", **TOOL["openai-responses"]}
+            if stream:
+                with client.responses.stream(**body) as events:
+                    kinds = [event.type for event in events]
+                    reply: Any = events.get_final_response()
+                assert (kinds.count("response.created"), kinds.count("response.completed")) == (1, 1)
+            else:
+                reply = client.responses.create(**body)
+                assert reply.usage.output_tokens == 6
+            stored = client.responses.retrieve(reply.id)  # the turn is stored once, with all rounds
+        assert [item.type for item in reply.output] == ["message", "web_search_call", "message"]
+        assert reply.output[1].action.query == "paris weather"
+        assert reply.output_text == "Let me look. It is 18 degrees."
+        assert [item.type for item in stored.output] == [item.type for item in reply.output]
+
+
+def test_calls_run_side_by_side_and_a_forced_choice_holds_for_the_first_round() -> None:
+    both = [("web_search", '{"query": "a"}'), ("web_search", '{"query": "b"}')]
+    upstream = Canned(calls(*both), says("Both."))
+    search = Search(0.05)
+    asked("anthropic", upstream, search, tool_choice={"type": "tool", "name": "web_search"})
+    assert search.most_at_once == 2
+    first, second = (request.json for request in upstream.requests)
+    assert first["tool_choice"] == {"type": "function", "function": {"name": "web_search"}}
+    assert second.get("tool_choice") in (None, "auto")
+
+
+FAULTS: dict[str, tuple[Search, tuple[str, str], str]] = {
+    "it raises": (Search(broken=True), SEARCHED, "unavailable"),
+    "no arguments": (Search(), ("web_search", "{}"), "invalid_tool_input"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_call_that_fails_is_an_item_of_the_protocol(fault: str) -> None:
+    search, call, code = FAULTS[fault]
+    upstream = Canned(calls(call), says("Sorry."))
+    got = asked("anthropic", upstream, search)
+    error = {"type": "web_search_tool_result_error", "error_code": code}
+    assert got.json["content"][2]["content"] == error
+    assert "Error:" in upstream.requests[1].json["messages"][-1]["content"]
+    assert got.json["content"][-1]["text"] == "Sorry."
+
+
+def test_uses_are_limited_by_the_client() -> None:
+    tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
+    upstream = Canned(calls(SEARCHED), calls(SEARCHED), says("Enough."))
+    got = asked("anthropic", upstream, search := Search(), tools=[tool])
+    results = [block for block in got.json["content"] if block["type"] == "web_search_tool_result"]
+    assert results[1]["content"]["error_code"] == "max_uses_exceeded"
+    assert len(search.queries) == 1
+
+
+def test_a_model_that_never_stops_is_paused() -> None:
+    upstream = Canned(calls(SEARCHED))
+    got = asked("anthropic", upstream, Search())
+    assert got.json["stop_reason"] == "pause_turn"
+    assert len(upstream.requests) == 10
+
+
+def test_a_large_result_is_cut() -> None:
+    upstream = Canned(calls(SEARCHED), says("Long."))
+    asked("openai-chat", upstream, Search(text="é" * 300_000))
+    content = upstream.requests[1].json["messages"][-1]["content"]
+    assert len(content.encode()) < 257 * 1024
+    assert content.endswith("the rest was cut.]")
+
+
+WEATHER = {"type": "object", "properties": {}}
+MINE: dict[str, Any] = {
+    "anthropic": {"name": "mine", "input_schema": WEATHER},
+    "openai-responses": {"type": "function", "name": "mine", "parameters": WEATHER},
+    "openai-chat": {"type": "function", "function": {"name": "mine", "parameters": WEATHER}},
+    "gemini": {
+        "functionDeclarations": [{"name": "mine", "parameters": {"type": "OBJECT", "properties": {}}}]
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_mixed_reply_and_the_next_request(client: str, stream: bool) -> None:
+    """The client gets its own call; what was found comes back with its next request."""
+    upstream = Canned(calls(SEARCHED, ("mine", "{}"), stream=stream), says("Done.", stream))
+    path, body = ASKED[client]
+    tools = [*TOOL[client].get("tools", []), MINE[client]]
+    body = {**body, **TOOL[client], "tools": tools}
+    if client == "gemini" and stream:
+        path = path.replace("generateContent", "streamGenerateContent?alt=sse")
+    elif stream:
+        body["stream"] = True
+    search = Search()
+    with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([search])) as stand:
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+        assert search.queries == ["paris weather"]
+        following = _following(client, body, got, stream)
+        again = send(stand.url, "POST", path, jsontext.encode(following))
+    assert (got.status, again.status) == (200, 200)
+    assert b"Done." in again.body
+    assert search.queries == ["paris weather"]
+    assert len(upstream.requests) == 2
+    sent = upstream.requests[1].json["messages"]
+    assert "18 degrees" in jsontext.dumps(sent)
+    results = [message for message in sent if message["role"] == "tool"]
+    assert "mine says" in jsontext.dumps(results)
+
+
+def _following(client: str, body: dict[str, Any], got: Any, stream: bool) -> dict[str, Any]:
+    """The client's next request: the reply echoed, and the result of its own call."""
+    match client:
+        case "anthropic":
+            content = _anthropic_blocks(got.body) if stream else got.json["content"]
+            (call,) = [block for block in content if block["type"] == "tool_use"]
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "mine says"}
+            turns = [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+            return {**body, "messages": [*body["messages"], *turns]}
+        case "openai-responses":
+            output = _frames(got.body)[-1]["response"]["output"] if stream else got.json["output"]
+            (call,) = [item for item in output if item["type"] == "function_call"]
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "mine says"}
+            return {**body, "input": [{"role": "user", "content": "Weather?"}, *output, result]}
+        case "openai-chat":
+            message = _chat_message(_frames(got.body)) if stream else got.json["choices"][0]["message"]
+            (call,) = message["tool_calls"]
+            result = {"role": "tool", "tool_call_id": call["id"], "content": "mine says"}
+            return {**body, "messages": [*body["messages"], message, result]}
+        case _:
+            replies = _frames(got.body) if stream else [got.json]
+            parts = [part for reply in replies for part in reply["candidates"][0]["content"].get("parts", ())]
+            (call,) = [part["functionCall"] for part in parts if "functionCall" in part]
+            answer = {"functionResponse": {**call, "response": {"output": "mine says"}}}
+            answer["functionResponse"].pop("args", None)
+            turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": [answer]}]
+            return {**body, "contents": [*body["contents"], *turns]}
+
+
+def _frames(data: bytes) -> list[Any]:
+    lines = [line[6:] for line in data.split(b"\n") if line.startswith(b"data: {")]
+    return [jsontext.decode(line) for line in lines]
+
+
+def _chat_message(frames: list[Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [], "reasoning_details": []}
+    for frame in frames:
+        for choice in frame["choices"]:
+            delta = choice["delta"]
+            message["content"] += delta.get("content") or ""
+            message["reasoning_details"] += delta.get("reasoning_details") or []
+            for call in delta.get("tool_calls") or ():
+                if call.get("id"):
+                    message["tool_calls"].append(call)
+                else:
+                    message["tool_calls"][-1]["function"]["arguments"] += call["function"]["arguments"]
+    return message
+
+
+def _anthropic_blocks(data: bytes) -> list[Any]:
+    blocks: list[Any] = []
+    for frame in _frames(data):
+        match frame["type"]:
+            case "content_block_start":
+                blocks.append({**frame["content_block"], "_": ""})
+            case "content_block_delta":
+                delta = frame["delta"]
+                blocks[-1]["_"] += delta.get("text") or delta.get("partial_json") or ""
+            case _:
+                pass
+    for block in blocks:
+        text = block.pop("_")
+        if block["type"] == "text":
+            block["text"] = text
+        elif "input" in block:
+            block["input"] = jsontext.decode(text or "{}")
+    return blocks
+
+
+def test_several_answers_are_refused() -> None:
+    got = asked("openai-chat", Canned(says("x")), Search(), n=2)
+    assert got.status == 400
+    assert "leave out n" in got.json["error"]["message"]
+
+
+def test_a_failure_in_a_later_round() -> None:
+    """A status for a whole reply; in a stream, which has begun, an event."""
+    down = Answer(400, jsontext.encode({"error": {"message": "no", "type": "x"}}))
+    got = asked("anthropic", Canned(calls(SEARCHED), down), Search())
+    assert (got.status, got.json["error"]["message"]) == (400, "no")
+    got = asked("anthropic", Canned(calls(SEARCHED, stream=True), down), Search(), stream=True)
+    frames = _frames(got.body)
+    assert (got.status, frames[0]["type"], frames[-1]["type"]) == (200, "message_start", "error")
+    assert frames[-1]["error"]["message"] == "no"
+
+
+def test_a_tool_that_the_upstream_runs_itself_is_left_to_it() -> None:
+    upstream, search = (
+        Canned(Answer(200, b'{"type": "error", "error": {"type": "x", "message": "no"}}')),
+        Search(),
+    )
+    with (
+        running(upstream) as url,
+        gateway(provider("one", url, "anthropic"), hosted=HostedTools([search])) as stand,
+    ):
+        path, body = ASKED["anthropic"]
+        send(stand.url, "POST", path, jsontext.encode({**body, **TOOL["anthropic"]}))
+    assert upstream.requests[0].json["tools"] == TOOL["anthropic"]["tools"]
+    assert not search.queries
+
+
+def test_a_text_dialect_calls_hosted_tools_too() -> None:
+    said = '<tool_call>{"name": "web_search", "arguments": {"query": "paris"}}</tool_call>'
+    upstream, search = Canned(says(said), says("It is 18 degrees.")), Search()
+    config = provider("one", "URL", dialect='"hermes"')
+    with running(upstream) as url, gateway(config.replace("URL", url), hosted=HostedTools([search])) as stand:
+        path, body = ASKED["anthropic"]
+        got = send(stand.url, "POST", path, jsontext.encode({**body, **TOOL["anthropic"]}))
+    kinds = [block["type"] for block in got.json["content"]]
+    assert kinds == ["server_tool_use", "web_search_tool_result", "text"]
+    assert search.queries == ["paris"]
+
+
+def test_a_client_that_leaves_ends_the_calls() -> None:
+    path, body = ASKED["anthropic"]
+    search = Search(60)
+    data = jsontext.encode({**body, **TOOL["anthropic"], "stream": True})
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    upstream = Canned(calls(SEARCHED, stream=True))
+    with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([search])) as stand:
+        host, _, port = stand.url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+            wait_until(lambda: search.at_once)
+        wait_until(lambda: search.cancelled == 1)
+
+
+def test_a_slow_call_is_a_failure_and_keep_alives_go_on() -> None:
+    limits = CallLimits(seconds=0.3)
+    upstream, search = Canned(calls(SEARCHED, stream=True), says("Sorry.", stream=True)), Search(60)
+    path, body = ASKED["anthropic"]
+    with (
+        running(upstream) as url,
+        gateway(provider("one", url), OFTEN, hosted=HostedTools([search], limits)) as stand,
+    ):
+        data = jsontext.encode({**body, **TOOL["anthropic"], "stream": True})
+        got = send(stand.url, "POST", path, data)
+    frames = _frames(got.body)
+    (result,) = [
+        frame["content_block"]["content"]
+        for frame in frames
+        if frame.get("content_block", {}).get("type") == "web_search_tool_result"
+    ]
+    assert result["error_code"] == "unavailable"
+    assert "longer than 0.3 s" in upstream.requests[1].json["messages"][-1]["content"]
+    assert "ping" in [frame["type"] for frame in frames]
+    assert search.cancelled == 1
+
+
+CONFIG = """
+[hosted.web_search]
+backend = "searxng"
+url = "http://127.0.0.1:1"
+api_key = "env:SEARCH_KEY"
+[hosted.limits]
+rounds = 3
+"""
+
+
+def test_the_configuration() -> None:
+    config = load(CONFIG, {"SEARCH_KEY": "secret"})
+    assert config.hosted
+    assert config.hosted.web_search
+    assert (config.hosted.web_search.api_key, config.hosted.limits.rounds) == ("secret", 3)
+    assert not config.hosted.web_fetch.enabled
+    assert not config.hosted.mcp.enabled
+    assert "secret" in [*secrets_of(config)]
+    assert load("", {}).hosted is None
+    with pytest.raises(ConfigError, match="unknown key"):
+        load("[hosted]\nhops = 3\n", {})
+
+
+class Backend:
+    """Speaks the API of SearXNG."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, give: Any) -> None:
+        page = {"url": "https://e.org/p", "title": "Paris", "content": "18 degrees"}
+        await Canned(Answer(200, jsontext.encode({"results": [page]})))(scope, receive, give)
+
+
+def test_a_configured_backend_answers() -> None:
+    upstream = Canned(calls(SEARCHED), says("It is 18 degrees."))
+    path, body = ASKED["anthropic"]
+    with running(upstream) as url, running(Backend()) as backend:
+        hosted = f'[hosted.web_search]\nbackend = "searxng"\nurl = "{backend}"\n'
+        with gateway(provider("one", url) + hosted) as stand:
+            got = send(stand.url, "POST", path, jsontext.encode({**body, **TOOL["anthropic"]}))
+    assert got.json["content"][2]["content"][0]["url"] == "https://e.org/p"
+    assert "18 degrees" in upstream.requests[1].json["messages"][-1]["content"]
