@@ -67,6 +67,12 @@ VENDORS: dict[str, tuple[str, int, Any]] = {
             "tokens",
         ),
     ),
+    "vLLM, an encoder and a decoder": (
+        "openai-chat",
+        400,
+        openai("The decoder prompt (length 9000) is longer than the maximum model length of 8192", "x"),
+    ),
+    "TGI": ("openai-chat", 422, openai("`inputs` must have less than 4095 tokens. Given: 9000", "x")),
     "Google": (
         "gemini",
         400,

@@ -235,3 +235,34 @@ def test_any_time_of_a_reply_is_read(upstream: str, field: str, created: object)
     reply = exchange.response({**bodies[upstream], field: created})
     assert exchange.status == 200
     assert reply[told] == (1 if created in (1, 1.75) and created is not True else 9)
+
+
+SPOKEN = {"id": "a", "expires_at": 1, "data": "UklGRg==", "transcript": "Hello there"}
+
+
+@pytest.mark.parametrize("finish", ["stop", None])
+@pytest.mark.parametrize("client", ["openai-responses", "anthropic", "gemini"])
+def test_the_transcript_of_a_spoken_reply_is_its_text(client: str, finish: str | None) -> None:
+    message = {"role": "assistant", "content": None, "audio": SPOKEN}
+    exchange = dragoman.Exchange(client, "openai-chat")
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    reply = exchange.response({"id": "r", "object": "chat.completion", "model": "m", "choices": [choice]})
+    assert "Hello there" in jsontext.dumps(reply)
+    assert [loss.code for loss in exchange.losses] == ["media.audio.dropped"]
+    exchange = dragoman.Exchange(client, "openai-chat")
+    stream, out = exchange.stream(), b""
+    deltas = [{"id": "a"}, {"transcript": "Hello "}, {"transcript": "there"}, {"data": "UklGRg=="}]
+    for delta in deltas:
+        chunk = {"id": "r", "model": "m", "choices": [{"index": 0, "delta": {"audio": delta}}]}
+        out += stream.feed(b"data: %b\n\n" % jsontext.encode(chunk))
+    end = {"id": "r", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
+    out += stream.feed(b"data: %b\n\ndata: [DONE]\n\n" % jsontext.encode(end)) + stream.close()
+    assert stream.failure is None
+    assert b"Hello there" in out
+    assert [loss.code for loss in exchange.losses] == ["media.audio.dropped"]
+
+
+def test_a_prompt_template_is_a_material_loss() -> None:
+    exchange = dragoman.Exchange("openai-responses", "anthropic")
+    exchange.request({"model": "m", "prompt": {"id": "pmpt_1", "version": "1"}})
+    assert {loss.where: loss.severity for loss in exchange.losses}["prompt"] == "material"

@@ -57,6 +57,8 @@ _TOO_LONG = re.compile(
             r"(?:input )?(?:tokens?|context|length)",  # Moonshot, Z.ai and others
             r"inputs` tokens \+ `max_new_tokens",  # Together, Hugging Face
             r"range of input length",  # DashScope
+            r"longer than the maximum model length",  # vLLM
+            r"inputs` must have less than",  # TGI
         )
     ),
     re.IGNORECASE,

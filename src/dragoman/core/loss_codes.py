@@ -245,6 +245,9 @@ CODES: dict[str, LossCode] = {
     "context.edit.emulated": _minor(
         "The upstream has no context editing: old results or thinking were cleared before the request."
     ),
+    "prompt.dropped": _material(
+        "A prompt template that only another server stores.", "Send the text of the prompt."
+    ),
     # Conversations that a server stores
     "store.dropped": _material(
         "Earlier turns that only another server stores.", "Send the whole conversation."

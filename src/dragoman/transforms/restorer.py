@@ -210,9 +210,12 @@ class Restoration:
             self._reasoning.append(thought)
         return carried
 
-    def told(self, part: Foreign, call: Executed) -> list[AnyPart]:
-        """A call that the upstream ran, in the client's terms: no client must run it again."""
+    def told(self, part: Foreign, call: Executed | None) -> list[AnyPart]:
+        """A part of the upstream alone, in the client's terms: its text (the transcript of a spoken reply), or a
+        call that the upstream ran, which no client must run again."""
         ledger = self._ledger
+        if call is None:
+            return [Text(part.text, where=part.where)]
         ledger.calls += 1
         tools = ledger.prepared.tools if ledger.prepared else ()
         labels = [str(tool.settings.get("label") or "") for tool in tools if is_mcp(tool)]
@@ -342,7 +345,7 @@ class Restorer(EventStage):
     # A part that came whole
 
     def _whole_part(self, part: AnyPart) -> Iterable[AnyPart]:
-        if type(part) is Foreign and part.executed and self._ledger.is_foreign:
+        if type(part) is Foreign and part.text and self._ledger.is_foreign:
             return self._reply.told(part, part.executed)
         if part.state is None:
             self._reply.ended(part, "", None)
@@ -394,8 +397,8 @@ class Restorer(EventStage):
         self._owes_state = False
         self._flowing, self._is_call, self._collects = -1, False, type(part) is not Text
         self._text.clear()
-        if type(part) is Foreign and part.executed and self._ledger.is_foreign:
-            return self._start_executed(part, part.executed)
+        if type(part) is Foreign and part.text and self._ledger.is_foreign:
+            return self._start_told(part)
         if not isinstance(part, ToolCall):
             return (PartStart(self._index, part),)
         call, self._declared = self._ledger.restored_name(part)
@@ -407,8 +410,8 @@ class Restorer(EventStage):
         id = self._reply.client_id(call.id, None, call.where)
         return (PartStart(self._index, replace(self._part, id=id)),)
 
-    def _start_executed(self, part: Foreign, call: Executed) -> Iterable[Event]:
-        *whole, self._part = self._reply.told(part, call)
+    def _start_told(self, part: Foreign) -> Iterable[Event]:
+        *whole, self._part = self._reply.told(part, part.executed)
         events: list[Event] = []
         for each in whole:
             events += (PartStart(self._index, each), PartEnd(self._index))

@@ -566,7 +566,11 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
             chunk({"audio": {"expires_at": 9}, "content": None}),
             DONE,
         ],
-        [Foreign(OURS, {"audio": {"id": "a", "transcript": "Hello", "data": "QQ==", "expires_at": 9}})],
+        [
+            Foreign(
+                OURS, {"audio": {"id": "a", "transcript": "Hello", "data": "QQ==", "expires_at": 9}}, "Hello"
+            )
+        ],
         Stop("end", "stop"),
     ),
     "finish said twice (OpenRouter)": (

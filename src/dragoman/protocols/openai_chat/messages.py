@@ -251,7 +251,10 @@ def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPa
         losses.dropped(
             fields.path("audio"), f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
         )
-        parts.append(Foreign(PROTOCOL_NAME, {"audio": fields.any("audio")}, where=fields.path("audio")))
+        said = audio.get("transcript")
+        body = {"audio": fields.any("audio")}
+        text = said if isinstance(said, str) else ""
+        parts.append(Foreign(PROTOCOL_NAME, body, text, where=fields.path("audio")))
     return parts
 
 

@@ -275,7 +275,7 @@ class StreamDecoder:
 
     def _done(self) -> Iterable[Event]:
         """Some servers send no finish reason; `[DONE]` after content is an ordinary end."""
-        if self._finish is None and not self._parts:
+        if self._finish is None and not self._parts and not self._audio:
             self._ended = True
             return (ResponseFailed(truncated("any content")),)
         return self._end()
@@ -290,7 +290,9 @@ class StreamDecoder:
             self._losses.dropped(
                 "choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
             )
-            parts.whole(Foreign(PROTOCOL_NAME, {"audio": self._audio}))
+            said = self._audio.get("transcript")
+            text = said if isinstance(said, str) else ""
+            parts.whole(Foreign(PROTOCOL_NAME, {"audio": self._audio}, text, where="choices[0].delta.audio"))
         if self._usage:
             report_usage(self._usage, self._losses)
         return (*parts.take(), ResponseEnd(stop, decode_usage(self._usage) if self._usage else None))

@@ -159,6 +159,8 @@ def _settings(fields: Fields, losses: Losses) -> Settings:
     for key in ("previous_response_id", "conversation"):
         if fields.any(key) is not None:
             losses.dropped(key, _EARLIER, "store")
+    if fields.any("prompt") is not None:
+        losses.dropped("prompt", "only its server stores this template: its text is not sent", "prompt")
     defaults = {key for key, value in _DEFAULTS.items() if fields.rest.get(key) == value}
     fields.extras(losses, quiet=QUIET_REQUEST | defaults)
     return settings
