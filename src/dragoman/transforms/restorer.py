@@ -211,8 +211,8 @@ class Restoration:
         return carried
 
     def told(self, part: Foreign, call: Executed | None) -> list[AnyPart]:
-        """A part of the upstream alone, in the client's terms: its text (the transcript of a spoken reply), or a
-        call that the upstream ran, which no client must run again."""
+        """A part of the upstream alone, in the words of the client: its text (a transcript of speech), or
+        a call that the upstream ran, which no client must run again."""
         ledger = self._ledger
         if call is None:
             return [Text(part.text, where=part.where)]
