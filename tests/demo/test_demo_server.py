@@ -36,6 +36,14 @@ def test_marks_are_not_remembered_for_ever() -> None:
     assert memory.still_fails(marks[0])  # forgotten, so it fails anew
 
 
+def test_no_two_replies_share_an_id() -> None:
+    """Ids of items are made of it, and a store finds items by them."""
+    memory, body = Memory(), b'{"model":"demo","input":"hi"}'
+    replies = [answer("POST", "/v1/responses", {}, {}, body, memory) for _ in range(3)]
+    ids = [item["id"] for reply in replies for item in jsontext.decode(b"".join(reply.pieces))["output"]]
+    assert len(set(ids)) == len(ids) >= 3
+
+
 INVALID: dict[str, tuple[str, bytes]] = {
     "Chat without messages": ("/v1/chat/completions", b'{"model":"demo"}'),
     "Chat with none": ("/v1/chat/completions", b'{"model":"demo","messages":[]}'),

@@ -117,6 +117,7 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
     response = reply(rendered.request if rendered else request, codec.name)
     if isinstance(response, Failure):
         return _failed(codec, response)
+    response = _named(response, memory.count(response.id))
     if rendered:
         response = textual.write(response, rendered)
     elif fault and fault.name == "leak":
@@ -128,6 +129,16 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
     return ScriptedAnswer(
         200, "text/event-stream", tuple(_stream(codec, route, request, response, fault)), fault
     )
+
+
+def _named(response: Response, times: int) -> Response:
+    """With ids that no other reply has, nor an item of one: stores find items by them."""
+    id = f"{response.id}-{times}" if times > 1 else response.id
+    parts = [
+        replace(part, state=replace(part.state, id=f"rs_{id}")) if part.state and part.state.id else part
+        for part in response.parts
+    ]
+    return replace(response, id=id, parts=tuple(parts))
 
 
 def _whole(codec: Codec, request: Request, response: Response, fault: Fault | None) -> ScriptedAnswer:

@@ -77,7 +77,7 @@ _REMEMBERED = 10_000  # marks
 
 
 class Memory:
-    """How often each mark has failed already; the oldest marks are forgotten."""
+    """How often each mark came already: of faults, and the ids of replies. The oldest are forgotten."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -85,7 +85,10 @@ class Memory:
     def still_fails(self, fault: Fault) -> bool:
         if fault.times < 0:
             return True
-        count = self._counts[fault.mark] = self._counts.get(fault.mark, 0) + 1
+        return self.count(fault.mark) <= fault.times
+
+    def count(self, mark: str) -> int:
+        count = self._counts[mark] = self._counts.get(mark, 0) + 1
         if len(self._counts) > _REMEMBERED:
             del self._counts[next(iter(self._counts))]
-        return count <= fault.times
+        return count

@@ -257,3 +257,20 @@ def test_a_stream_goes_back_as_it_came() -> None:
 
 def _sequenced(event: Event, sequencer: Sequencer = Sequencer()) -> Iterable[Event]:  # noqa: B008 - one stream only
     return sequencer.feed(event)
+
+
+@pytest.mark.parametrize(
+    "first, last, counts",
+    [
+        (Usage(120), Usage(100, 5, cached=100), (1, 99)),
+        (Usage(120), Usage(100, 5, cached=90), (10, 90)),
+        (None, Usage(100, 5, cached=100), (0, 100)),
+    ],
+)
+def test_a_prompt_from_the_cache_counts_once(
+    first: Usage | None, last: Usage, counts: tuple[int, int]
+) -> None:
+    """Claude Code keeps the estimate of message_start where the last count is 0."""
+    events = [ResponseStart("r", "m", usage=first), ResponseEnd(Stop("end"), last)]
+    (usage,) = [frame["usage"] for frame in frames_of(events) if frame["type"] == "message_delta"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == counts
