@@ -38,7 +38,8 @@ class RunContext(Generic[Deps]):
         call: OpenAICall | None = None,
         show: Callable[[Any], None] | None = None,
     ) -> None:
-        self.deps, self.call = deps, call
+        self.deps = deps
+        self.call: OpenAICall | None = call
         self._run, self._show = run, show
 
     @property
@@ -112,7 +113,7 @@ class Cancellation:
 
     def cancel(self) -> None:
         with self._lock:
-            self.cancelled = True
+            self.cancelled: bool = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()

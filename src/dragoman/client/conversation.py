@@ -37,10 +37,12 @@ class Conversation(Sequence[AnyMessage]):
         tools: Iterable[ToolLike] = (),
         **options: Unpack[RunOptions],
     ) -> None:
-        self.messages = messages_of(messages)
+        self.messages: list[AnyMessage] = messages_of(messages)
         if system := options.pop("system", None):
             self.messages.insert(0, SystemMessage(system))
-        self.model, self.tools, self.options = model, list(tools), options
+        self.model: str | Model | None = model
+        self.tools: list[ToolLike] = list(tools)
+        self.options: RunOptions = options
         self.usage = Usage()
         self._address = ""  # of the model, where the conversation was loaded from a file
 
@@ -165,7 +167,7 @@ class Conversation(Sequence[AnyMessage]):
 
     def _add(self, done: Run[Output]) -> Run[Output]:
         self.messages[:] = done.messages
-        self.usage = added(self.usage, done.usage)
+        self.usage: Usage = added(self.usage, done.usage)
         return done
 
 

@@ -85,7 +85,9 @@ class Run(Generic[Output]):
     """
 
     def __init__(self, messages: list[AnyMessage], model: Model, tools: list[ToolLike]) -> None:
-        self.messages, self.model, self.tools = messages, model, tools
+        self.messages: list[AnyMessage] = messages
+        self.model: Model = model
+        self.tools: list[ToolLike] = tools
         self.results: list[Result[Output]] = []
         self.usage = Usage()
         self.stopped: Stopped = "answer"
@@ -127,7 +129,7 @@ class Run(Generic[Output]):
     def add(self, result: Result[Output]) -> None:
         self.results.append(result)
         self.messages.append(result)
-        self.usage = added(self.usage, result.usage)
+        self.usage: Usage = added(self.usage, result.usage)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle. Functions of tools stay behind: another process may not have them, and needs them only

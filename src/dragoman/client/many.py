@@ -72,7 +72,7 @@ class Progress:
         if reply.result is None:
             self.failed += 1
             return
-        self.usage = added(self.usage, reply.result.usage)
+        self.usage: Usage = added(self.usage, reply.result.usage)
         cost = reply.result.cost
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
@@ -228,7 +228,7 @@ class PromptBatch(Generic[Output]):
         own = BatchOptions.__annotations__.keys() - RequestSettings.__annotations__.keys()
         self._settings = {name: value for name, value in options.items() if name not in own}
         self._last_error, self._alike = "", 0
-        self.progress = Progress(total)
+        self.progress: Progress = Progress(total)
         shown = options.get("progress", False)
         self._report: OnProgress | None = ProgressBar() if shown is True else shown or None
 

@@ -57,7 +57,7 @@ class SystemMessage(ChatMessage):
     def __init__(
         self, content: str = "", *, parts: Iterable[AnyPart] | None = None, role: Role = "system"
     ) -> None:
-        self.parts = (Text(content),) if parts is None else tuple(parts)
+        self.parts: tuple[AnyPart, ...] = (Text(content),) if parts is None else tuple(parts)
         self.role = role  # or developer
 
 
@@ -85,7 +85,10 @@ class UserMessage(ChatMessage):
             return
         shown = (*(image(each) for each in images), *(media(each) for each in files))
         pieces = ([content] if content or not shown else []) if isinstance(content, str) else content
-        self.parts = (*(Text(each) if isinstance(each, str) else media(each) for each in pieces), *shown)
+        self.parts: tuple[AnyPart, ...] = (
+            *(Text(each) if isinstance(each, str) else media(each) for each in pieces),
+            *shown,
+        )
 
 
 class AssistantMessage(ChatMessage):
@@ -101,7 +104,9 @@ class AssistantMessage(ChatMessage):
     ) -> None:
         if parts is None:
             parts = (*((Text(content),) if content else ()), *(_call(each) for each in tool_calls))
-        self.parts = tuple(part for part in parts if not isinstance(part, ToolCall) or part.complete)
+        self.parts: tuple[AnyPart, ...] = tuple(
+            part for part in parts if not isinstance(part, ToolCall) or part.complete
+        )
 
     @property
     def reasoning(self) -> str:
@@ -149,8 +154,8 @@ class ToolMessage(ChatMessage):
             raise ConfigError("a ToolMessage needs a call, or a tool_call_id")
         text = (Text(content),) if content else ()
         images = (*shown, *(image(each) for each in image_data))
-        self.result = ToolResult(tool_call_id, name, (*text, *images), failed)
-        self.parts = (self.result,)
+        self.result: ToolResult = ToolResult(tool_call_id, name, (*text, *images), failed)
+        self.parts: tuple[AnyPart, ...] = (self.result,)
 
     @classmethod
     def from_result(cls, result: ToolResult) -> ToolMessage:

@@ -63,7 +63,8 @@ class OutputError(DragomanError):
     """The model gave no valid output. `problems` says what is wrong with it, `result` is its last reply."""
 
     def __init__(self, problems: Sequence[str], result: Result[Any] | None = None) -> None:
-        self.problems, self.result = list(problems), result
+        self.problems: list[str] = list(problems)
+        self.result: Result[Any] | None = result
         super().__init__(problems, result)
 
     def __str__(self) -> str:
@@ -91,7 +92,8 @@ class ExpectedOutput(Generic[Output]):
             self.schema, self.name = output, str(output.get("title") or "reply")
             self._convert = _checked_by(output)
         else:
-            self.schema, self.name = schema(output), getattr(output, "__name__", "reply")
+            self.schema = schema(output)
+            self.name: str = getattr(output, "__name__", "reply")
             self._convert = converter(output)
             self._wrap()
 
@@ -150,7 +152,7 @@ class ExpectedOutput(Generic[Output]):
     def _as_tool(self, request: Request, profile: ModelProfile) -> Request:
         taken = {tool.name for tool in request.tools}
         names = (_TOOL, *(f"{_TOOL}_{number}" for number in range(2, len(taken) + 3)))
-        self.tool = next(name for name in names if name not in taken)
+        self.tool: str = next(name for name in names if name not in taken)
         choice, system = request.tool_choice, request.system
         if choice is None and profile.forced_tools:
             choice = ToolChoice("required", () if request.tools else (self.tool,))

@@ -63,9 +63,9 @@ class Provider:
     ) -> None:
         known = known_providers().get(name)
         self.name = name
-        self.protocol = protocol or (known.protocol if known else "")
+        self.protocol: str = protocol or (known.protocol if known else "")
         base_url = base_url or (known.url_in(os.environ) if known else "")
-        self.base_url = (base_url or (known.base_url if known else "")).rstrip("/")
+        self.base_url: str = (base_url or (known.base_url if known else "")).rstrip("/")
         if not self.protocol or not self.base_url:
             raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
         self.codec: Codec = find_codec(self.protocol)
@@ -74,8 +74,10 @@ class Provider:
                 f"{self.protocol} keeps the conversation: the client cannot speak it, a gateway can"
             )
         self.dialect: Dialect | None = find_dialect(dialect) if dialect else None
-        self.recover, self.summarise = recover, images == "summary"
-        self.timeouts, self.tries = timeouts or Timeouts(), max(tries, 1)
+        self.recover: bool = recover
+        self.summarise: bool = images == "summary"
+        self.timeouts: Timeouts = timeouts or Timeouts()
+        self.tries: int = max(tries, 1)
         self._transport = transport
         if credentials is None:
             given = Credential(key=api_key or (known.key_from(os.environ) if known else ""))

@@ -37,11 +37,15 @@ class Result(AssistantMessage, Generic[Output]):
         expected: ExpectedOutput[Output] | None = None,
     ) -> None:
         super().__init__(parts=response.parts)
-        self.response, self.losses, self.provider = response, losses, provider
-        self.id, self.model = response.id, response.model
-        self.finish_reason = _FINISH.get(response.stop.reason, response.stop.reason)
-        self.stop_reason = response.stop.raw or response.stop.reason
-        self.usage, self.cost = response.usage or Usage(), cost
+        self.response: Response = response
+        self.losses: list[Loss] = losses
+        self.provider: str = provider
+        self.id: str = response.id
+        self.model: str = response.model
+        self.finish_reason: str = _FINISH.get(response.stop.reason, response.stop.reason)
+        self.stop_reason: str = response.stop.raw or response.stop.reason
+        self.usage: Usage = response.usage or Usage()
+        self.cost: float | None = cost
         self._body, self._frames = body, frames
         self.problems: list[str] = []
         self.has_output = False
@@ -74,7 +78,7 @@ class Result(AssistantMessage, Generic[Output]):
         called = bool(self.tool_calls)
         try:
             self._output = expected.read(self.parts)
-            self.has_output = not called or bool(expected.tool)
+            self.has_output: bool = not called or bool(expected.tool)
         except InvalidOutput as invalid:
             self.problems = [str(each) for each in invalid.args]
             if self.finish_reason not in ("stop", "tool_calls"):

@@ -50,10 +50,14 @@ class Tool:
         parallel: bool = True,
         needs_approval: bool | None = None,
     ) -> None:
-        self.name, self.description, self.function = name, description, function
+        self.name: str = name
+        self.description: str = description
+        self.function: Function | None = function
         self.parameters: model.Wire = parameters or {"type": "object", "properties": {}}
-        self.strict, self.timeout = strict, timeout
-        self.parallel, self.needs_approval = parallel, needs_approval
+        self.strict: bool | None = strict
+        self.timeout: float | None = timeout
+        self.parallel: bool = parallel
+        self.needs_approval: bool | None = needs_approval
         self.hints: dict[str, Any] = {}  # parameter -> type, where the schema was made from them
         self.binds: Literal["", "instance", "class"] = ""  # to what a method is bound when it is looked up
         self._checked: ArgumentValidator | None = None

@@ -31,8 +31,8 @@ class Fields:
     __slots__ = ("protocol", "rest", "where")
 
     def __init__(self, value: Any, where: str, protocol: str) -> None:
-        self.protocol = protocol
-        self.where = where
+        self.protocol: str = protocol
+        self.where: str = where
         if type(value) is not dict:
             raise WireError(protocol, where, f"expected an object, got {describe(value)}")
         self.rest: Wire = value.copy()  # pyright: ignore[reportUnknownMemberType] - of a JSON object
@@ -326,7 +326,10 @@ class Body:
         wire: Wire | None = None,
         outline: Wire | None = None,
     ) -> None:
-        self.data, self._protocol, self._wire, self._outline = data, protocol, wire, outline
+        self.data: bytes = data
+        self._protocol = protocol
+        self._wire = wire
+        self._outline = outline
         self.sealed: bool | None = None
         if seen is None or wire is not None:
             seen = outline

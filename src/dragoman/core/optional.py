@@ -28,7 +28,8 @@ class MissingExtraError(DragomanError, ImportError):
     """A module of an extra is not installed; the message names the command that installs it."""
 
     def __init__(self, module: str, extra: str) -> None:
-        self.module, self.extra = module, extra
+        self.module: str = module
+        self.extra: str = extra
         super().__init__(module, extra)
 
     def __str__(self) -> str:

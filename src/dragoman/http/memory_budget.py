@@ -35,7 +35,8 @@ class MemoryBudget:
     __slots__ = ("beyond", "common", "limit", "shared", "shares", "used")
 
     def __init__(self, limit: int = 0) -> None:  # 0: none
-        self.limit, self.used = limit or sys.maxsize, 0
+        self.limit: int = limit or sys.maxsize
+        self.used: int = 0
         self.shares: tuple[MemoryShare, ...] = ()
         self.common = self.limit  # what is no part of a share
         self.shared = self.beyond = 0  # what shares hold, and what of it is more than their parts
@@ -47,7 +48,7 @@ class MemoryBudget:
         self.shares = shares
         for share in shares:
             share.resize(self.limit // 2 // len(shares))
-        self.common = self.limit - sum(share.part for share in shares)
+        self.common: int = self.limit - sum(share.part for share in shares)
 
 
 class MemoryShare:
@@ -85,7 +86,7 @@ class MemoryShare:
 
     def resize(self, part: int) -> None:
         self._budget.beyond -= self._beyond
-        self.part = part
+        self.part: int = part
         self._budget.beyond += self._beyond
 
 

@@ -33,7 +33,9 @@ class DeclaredTools:
     """Functions by name. A freeform tool is a function with one string, `input`."""
 
     def __init__(self, tools: Iterable[AnyTool]) -> None:
-        self.tools = tuple(as_function(tool) for tool in tools if isinstance(tool, ToolDeclaration))
+        self.tools: tuple[ToolDeclaration, ...] = tuple(
+            as_function(tool) for tool in tools if isinstance(tool, ToolDeclaration)
+        )
         self._schemas: dict[str, Wire] = {tool.name: tool.parameters or {} for tool in self.tools}
 
     def __contains__(self, name: str) -> bool:
