@@ -63,7 +63,7 @@ def test_it_arrives(name: str, dumps: Any) -> None:
             assert arrived.response(REPLY) == made.response(REPLY)
         case Provider():
             assert (arrived.codec, repr(arrived.dialect)) == (made.codec, repr(made.dialect))
-            assert (arrived._key, arrived.profile("m").context_window) == ("k", 9)
+            assert (arrived.credentials.key, arrived.profile("m").context_window) == ("k", 9)
         case dragoman.UpstreamError():
             ended: Any = vars(arrived)["run"]
             assert (ended.stopped, [each.name for each in ended.tools]) == ("error", ["local"])
@@ -76,4 +76,4 @@ def test_a_key_of_the_environment_stays_there(monkeypatch: pytest.MonkeyPatch) -
     data = pickle.dumps(Provider("groq"))
     assert b"secret-of-this-machine" not in data
     monkeypatch.setenv("GROQ_API_KEY", "secret-of-the-other")
-    assert pickle.loads(data)._key == "secret-of-the-other"
+    assert pickle.loads(data).credentials.key == "secret-of-the-other"

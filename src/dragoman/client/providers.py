@@ -80,14 +80,13 @@ class Provider:
         self.tries: int = max(tries, 1)
         self._transport = transport
         if credentials is None:
-            given = Credential(key=api_key or (known.key_from(os.environ) if known else ""))
-            credentials = credential_source(self.codec.http, given, {}, os.environ)
+            credentials = self._credentials(api_key)
         if known and known.key_env and not credentials and not base_url:
             names = " or ".join((known.key_env, *known.other_key_envs))
             raise ConfigError(
                 f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)"
             )
-        self.credentials = credentials
+        self.credentials: CredentialSource = credentials
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
         is_table = isinstance(profiles, Mapping)
         self._profiles = tuple([_profile_row(*row) for row in profiles.items()] if is_table else profiles)
@@ -130,16 +129,21 @@ class Provider:
             return _embedded() if self.base_url == _EMBEDDED else pool()
         return self._transport
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickle. A key of the environment stays there: the other process reads its own."""
+    def _credentials(self, api_key: str | None = None) -> CredentialSource:
+        """The key that is given, else what the environment has."""
         known = known_providers().get(self.name)
-        inherits = known is not None and self._key == known.key_from(os.environ)
-        return {**self.__dict__, "_key": None if inherits else self._key}
+        given = Credential(key=api_key or (known.key_from(os.environ) if known else ""))
+        return credential_source(self.codec.http, given, {}, os.environ)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle. What the environment gives stays there: the other process reads its own."""
+        own = isinstance(self.credentials, Credential) and self.credentials != self._credentials()
+        return {**self.__dict__, "credentials": self.credentials if own else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if state["_key"] is None:
-            self._key = known_providers()[self.name].key_from(os.environ)
+        if state["credentials"] is None:
+            self.credentials = self._credentials()
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r}, protocol={self.protocol!r}, base_url={self.base_url!r})"
