@@ -9,6 +9,7 @@ import pytest
 
 import dragoman
 from dragoman import Exchange, Provider, generate, run
+from dragoman.core.credentials import Credential
 
 cloudpickle = pytest.importorskip("cloudpickle")
 MINE: dict[str, Any] = {
@@ -63,7 +64,7 @@ def test_it_arrives(name: str, dumps: Any) -> None:
             assert arrived.response(REPLY) == made.response(REPLY)
         case Provider():
             assert (arrived.codec, repr(arrived.dialect)) == (made.codec, repr(made.dialect))
-            assert (arrived.credentials.key, arrived.profile("m").context_window) == ("k", 9)
+            assert (arrived.credentials, arrived.profile("m").context_window) == (Credential(key="k"), 9)
         case dragoman.UpstreamError():
             ended: Any = vars(arrived)["run"]
             assert (ended.stopped, [each.name for each in ended.tools]) == ("error", ["local"])
