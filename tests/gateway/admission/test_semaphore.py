@@ -8,12 +8,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dragoman.gateway.admission.authentication import Caller, Callers, FailedKeys
 from dragoman.gateway.admission.counters import MINUTE, ProcessCounters, take
 from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
 from dragoman.gateway.config import Config
-from dragoman.gateway.config.keys import Allowance
+from dragoman.gateway.config.keys import Allowance, NamedKey
 
 WHO = ("a", "b", "c")
 steps = st.lists(
@@ -192,6 +193,17 @@ def test_who_has_which_name():
     anyone = Callers(Config()).find("whatever")
     assert anyone
     assert (anyone.name, anyone.limited) == ("", False)
+
+
+def test_a_stored_request_of_a_key_that_has_expired_has_no_caller():
+    """Neither a background response nor a line of a batch runs for it."""
+    key = NamedKey("a", "k", Allowance(), expires=9e12)
+    callers = Callers(Config(keys=("k", "other"), named_keys=(key,)))
+    caller = callers.find("k")
+    assert caller
+    assert callers.by_id(caller.id) is caller
+    callers.configure(Config(keys=("k", "other"), named_keys=(replace(key, expires=1.0),)))
+    assert (callers.find("k"), callers.by_id(caller.id)) == (None, None)
 
 
 def test_another_capacity_wakes_who_waits_and_takes_no_permit_away():
