@@ -11,8 +11,7 @@ from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.executed import encode_hosted_call
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
-from dragoman.protocols.openai_responses.messages import repeats
-from dragoman.protocols.openai_responses.request import decode_request, encode_request
+from dragoman.protocols.openai_responses.request import CONVERSATION, decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_responses.settings import SPELLING
@@ -59,8 +58,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: with_listed_tools(MARKED if profile.cache_breakpoints else LIMITS, profile),
-    turns="input",
-    repeats=repeats,
+    conversation=CONVERSATION,
     terminal=(
         b"event: response.completed",
         b"event: response.incomplete",
