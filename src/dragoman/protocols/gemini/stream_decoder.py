@@ -148,9 +148,10 @@ class StreamDecoder:
         if self._ended:
             return ()
         self._ended = True
-        if not self._finish and self._blocked is None:
-            return (ResponseFailed(truncated("finishReason")),)
         events: list[Event] = []
+        if not self._finish and self._blocked is None:
+            self._assembly.flush(events)
+            return (*events, ResponseFailed(truncated("finishReason")))
         self._assembly.close(events, cut=STOP.decode(self._finish.upper()) == "length")
         stop = (
             decode_stop(self._finish, self._assembly.called, self._losses) if self._finish else self._blocked
@@ -163,6 +164,7 @@ class StreamDecoder:
             return
         if error := chunk.get("error"):
             self._ended = True
+            self._assembly.flush(events)
             events.append(ResponseFailed(decode_error_object(error)))
             return
         if not self._started:
