@@ -69,7 +69,7 @@ _MOST_DIGITS = 10  # of a content-length
 _MOST_UNLIKE = 4  # heads in a row that are unlike the one before; then a connection remembers none any more
 _VERSIONS = ("1.1", "1.0")
 # RFC 9110, section 7.2: a name or an address, and a port. A missing one does not match, nor do two
-_HOST = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Za-z:.%]+\])(?::\d*)?")
+_HOST = re.compile(r"(?:[A-Za-z0-9._~!$&'*+,;=()%-]*|\[[0-9A-Za-z:.%]+\])(?::\d*)?")
 _UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
 
