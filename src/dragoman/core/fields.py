@@ -153,7 +153,7 @@ class Fields:
         if not rest.keys() <= quiet:
             for key, value in rest.items():
                 if value is not None and key not in quiet:
-                    losses.dropped(self.path(key), f"only {self.protocol} understands it", topic)
+                    losses.dropped(self.path(key), f"only {self.protocol} has this", topic)
         return {self.protocol: rest}
 
 

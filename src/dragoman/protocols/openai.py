@@ -62,7 +62,7 @@ def report_choice(choice: Wire, where: str, protocol: str, losses: Losses) -> No
     for key, value in choice.items():
         if key not in _CHOICE:
             if value is not None:
-                losses.dropped(f"{where}.{key}", f"only {protocol} understands it", "field.unknown")
+                losses.dropped(f"{where}.{key}", f"only {protocol} has this", "field.unknown")
         elif is_object(value):
             report_choice(value, f"{where}.{key}", protocol, losses)
         for i, tool in enumerate(value if key == "tools" and is_array(value) else ()):

@@ -562,7 +562,7 @@ def test_g58_the_attribution_is_for_anthropic_alone(
     wire = body(system=system)
     request, losses = decode(wire)
     assert [text.text for text in request.system] == left
-    dropped = [f"dropped system[{i}]: an attribution that concerns anthropic alone" for i in places]
+    dropped = [f"dropped system[{i}]: a billing header for anthropic alone" for i in places]
     assert [loss for loss in losses if "cache_control" not in loss] == dropped
     assert encode(request) == wire
 

@@ -267,7 +267,7 @@ def test_several_system_parts_are_all_read():
 LOST = {
     "foreign state": (
         assistant(Text("a", state=State("anthropic", "x"), where="m")),
-        ["dropped m: its state was made by anthropic, which alone may see it"],
+        ["dropped m: signed by anthropic: nobody else can verify it"],
     ),
     "hidden reasoning of another": (
         assistant(Reasoning(hidden=True, where="m")),

@@ -141,22 +141,22 @@ PARTS = {
             "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"},
         },
         Media("image", "image/png", Base64(PNG)),
-        ["dropped contents[0].parts[0].mediaResolution: only gemini understands it"],
+        ["dropped contents[0].parts[0].mediaResolution: only gemini has this"],
     ),
     "unknown beside a text": (
         {"text": "a", "speechMetadata": {}},
         Text("a"),
-        ["dropped contents[0].parts[0].speechMetadata: only gemini understands it"],
+        ["dropped contents[0].parts[0].speechMetadata: only gemini has this"],
     ),
     "unknown inside a call": (
         {"functionCall": {"name": "f", "new": 1}},
         ToolCall("", "f", ""),
-        ["dropped contents[0].parts[0].functionCall.new: only gemini understands it"],
+        ["dropped contents[0].parts[0].functionCall.new: only gemini has this"],
     ),
     "code becomes text": (
         {"executableCode": {"language": "PYTHON", "code": "1+1"}},
         Foreign("gemini", {"executableCode": {"language": "PYTHON", "code": "1+1"}}, "```\n1+1\n```"),
-        ["changed contents[0].parts[0]: only gemini understands it: sent as text"],
+        ["changed contents[0].parts[0]: only gemini has this: sent as text"],
     ),
     "what code printed becomes text": (
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
@@ -165,7 +165,7 @@ PARTS = {
             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
             "Output:\n```\n2\n```",
         ),
-        ["changed contents[0].parts[0]: only gemini understands it: sent as text"],
+        ["changed contents[0].parts[0]: only gemini has this: sent as text"],
     ),
     "hosted call": (
         {"toolCall": {"id": "1"}, "thoughtSignature": "c2ln"},

@@ -196,9 +196,9 @@ LOST = {
     ),
     "log probabilities": (
         answer(logprobsResult={}),
-        ["dropped candidates[0].logprobsResult: only gemini understands it"],
+        ["dropped candidates[0].logprobsResult: only gemini has this"],
     ),
-    "a new field": ({**answer(), "new": 1}, ["dropped new: only gemini understands it"]),
+    "a new field": ({**answer(), "new": 1}, ["dropped new: only gemini has this"]),
     "bookkeeping is quiet": (
         {
             **answer(index=0, avgLogprobs=1, safetyRatings=[], finishMessage="x"),

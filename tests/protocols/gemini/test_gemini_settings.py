@@ -91,7 +91,7 @@ DECODED = {
     "images": (
         config(responseModalities=["TEXT", "IMAGE"]),
         Settings(),
-        ["dropped generationConfig.responseModalities: only gemini understands it"],
+        ["dropped generationConfig.responseModalities: only gemini has this"],
     ),
     "budget": (config(thinkingConfig={"thinkingBudget": 1000}), Settings(budget=1000), []),
     "no thinking": (config(thinkingConfig={"thinkingBudget": 0}), Settings(budget=0, effort="none"), []),
@@ -109,10 +109,10 @@ DECODED = {
         {"safetySettings": [], "cachedContent": "x", **config(speechConfig={}, thinkingConfig={"new": 1})},
         Settings(),
         [
-            "dropped generationConfig.thinkingConfig.new: only gemini understands it",
-            "dropped generationConfig.speechConfig: only gemini understands it",
-            "dropped safetySettings: only gemini understands it",
-            "dropped cachedContent: only gemini understands it",
+            "dropped generationConfig.thinkingConfig.new: only gemini has this",
+            "dropped generationConfig.speechConfig: only gemini has this",
+            "dropped safetySettings: only gemini has this",
+            "dropped cachedContent: only gemini has this",
         ],
     ),
 }

@@ -385,7 +385,7 @@ def test_sources_that_come_too_late_are_reported():
 LOST = {
     "unknown beside the candidates": (
         {**chunk(finish="STOP"), "new": 1},
-        "dropped new: only gemini understands it",
+        "dropped new: only gemini has this",
     ),
     "a source without a text": (
         {"candidates": [{"groundingMetadata": SOURCES, "finishReason": "STOP"}]},
@@ -397,7 +397,7 @@ LOST = {
                 {"content": {"parts": []}, "logprobsResult": {}, "finishReason": "STOP", "avgLogprobs": 1}
             ]
         },
-        "dropped candidates[0].logprobsResult: only gemini understands it",
+        "dropped candidates[0].logprobsResult: only gemini has this",
     ),
     "another candidate": (
         {"candidates": [{"finishReason": "STOP"}, {"index": 1}]},
@@ -405,7 +405,7 @@ LOST = {
     ),
     "unknown in a part": (
         chunk({"text": "a", "new": 1}, finish="STOP"),
-        "dropped candidates[0].content.parts[0].new: only gemini understands it",
+        "dropped candidates[0].content.parts[0].new: only gemini has this",
     ),
 }
 

@@ -184,7 +184,7 @@ HOSTED = {
     "search at some time": (
         {"googleSearch": {"timeRangeFilter": {}}},
         HostedTool("web_search"),
-        ["dropped tools[0].googleSearch.timeRangeFilter: only gemini understands it"],
+        ["dropped tools[0].googleSearch.timeRangeFilter: only gemini has this"],
     ),
     "older search": ({"googleSearchRetrieval": {}}, HostedTool("web_search"), []),
     "fetch": ({"urlContext": {}}, HostedTool("web_fetch"), []),
@@ -193,7 +193,7 @@ HOSTED = {
     "computer": (
         {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
         HostedTool("computer"),
-        ["dropped tools[0].computerUse.environment: only gemini understands it"],
+        ["dropped tools[0].computerUse.environment: only gemini has this"],
     ),
     "files": ({"fileSearch": {}}, HostedTool("file_search"), []),
     "MCP": (
@@ -209,14 +209,14 @@ HOSTED = {
         {"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "u", "timeout": "3s"}, "x": 1}]},
         HostedTool("mcp", "a", {"label": "a", "url": "u"}),
         [
-            "dropped tools[0].mcpServers[0].streamableHttpTransport.timeout: only gemini understands it",
-            "dropped tools[0].mcpServers[0].x: only gemini understands it",
+            "dropped tools[0].mcpServers[0].streamableHttpTransport.timeout: only gemini has this",
+            "dropped tools[0].mcpServers[0].x: only gemini has this",
         ],
     ),
     "unknown": (
         {"newTool": {}},
         HostedTool("other"),
-        ["dropped tools[0].newTool: only gemini understands it"],
+        ["dropped tools[0].newTool: only gemini has this"],
     ),
 }
 
@@ -334,7 +334,7 @@ CHOICES = {
     "in pieces": (
         {"mode": "AUTO", "streamFunctionCallArguments": True},
         ToolChoice("auto"),
-        ["dropped toolConfig.functionCallingConfig.streamFunctionCallArguments: only gemini understands it"],
+        ["dropped toolConfig.functionCallingConfig.streamFunctionCallArguments: only gemini has this"],
     ),
 }
 
@@ -345,7 +345,7 @@ def test_choice(config: Wire, choice: ToolChoice, losses: list[str]):
     request, lost = decode(tools=tools, toolConfig={"functionCallingConfig": config, "retrievalConfig": {}})
     assert request.tool_choice is not None
     assert replace(request.tool_choice, extras=None) == choice
-    assert lost == ["dropped toolConfig.retrievalConfig: only gemini understands it", *losses]
+    assert lost == ["dropped toolConfig.retrievalConfig: only gemini has this", *losses]
     body = CODEC.encode_request(request, Losses())
     assert body["toolConfig"] == {"functionCallingConfig": config, "retrievalConfig": {}}
 

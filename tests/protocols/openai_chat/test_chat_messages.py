@@ -42,7 +42,7 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
     "user with name": (
         {"role": "user", "name": "ann", "content": "hi"},
         user(Text("hi")),
-        ["dropped messages[0].name: only openai-chat understands it"],
+        ["dropped messages[0].name: only openai-chat has this"],
     ),
     "user empty": ({"role": "user", "content": ""}, user(), []),
     "user null name": ({"role": "user", "content": "hi", "name": None}, user(Text("hi")), []),
@@ -50,8 +50,8 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
         {"role": "user", "content": [{"type": "text", "text": "a", "x": 1}], "y": {"z": 1}},
         user(Text("a")),
         [
-            "dropped messages[0].content[0].x: only openai-chat understands it",
-            "dropped messages[0].y: only openai-chat understands it",
+            "dropped messages[0].content[0].x: only openai-chat has this",
+            "dropped messages[0].y: only openai-chat has this",
         ],
     ),
     "image by address": (

@@ -186,8 +186,8 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         [Text("fact", (Citation(""),))],
         Stop("end", "stop"),
         [
-            "dropped choices[0].message.annotations[0].type: only openai-chat understands it",
-            "dropped choices[0].message.annotations[0].file: only openai-chat understands it",
+            "dropped choices[0].message.annotations[0].type: only openai-chat has this",
+            "dropped choices[0].message.annotations[0].file: only openai-chat has this",
         ],
     ),
     "empty annotations": (
@@ -213,8 +213,8 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         [Text("x")],
         Stop("end", "stop"),
         [
-            "dropped choices[0].message.executed_tools: only openai-chat understands it",
-            "dropped citations: only openai-chat understands it",
+            "dropped choices[0].message.executed_tools: only openai-chat has this",
+            "dropped citations: only openai-chat has this",
         ],
     ),
     "bookkeeping": (
@@ -263,7 +263,7 @@ def test_logprobs_are_reported_where_there_are_any() -> None:
     body["choices"][0]["logprobs"] = {"content": None, "refusal": None}
     assert decode(body)[1] == []
     body["choices"][0]["logprobs"] = {"content": [{"token": "x"}]}
-    assert decode(body)[1] == ["dropped choices[0].logprobs: only openai-chat understands it"]
+    assert decode(body)[1] == ["dropped choices[0].logprobs: only openai-chat has this"]
 
 
 def test_the_first_choice_is_the_reply() -> None:

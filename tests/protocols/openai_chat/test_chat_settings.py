@@ -57,7 +57,7 @@ READ: dict[str, tuple[Wire, Settings, list[str]]] = {
     "reasoning of OpenRouter": (
         {"reasoning": {"effort": "high", "max_tokens": 2000, "exclude": True}},
         Settings(effort="high", budget=2000),
-        ["dropped reasoning.exclude: only openai-chat understands it"],
+        ["dropped reasoning.exclude: only openai-chat has this"],
     ),
     "reasoning switched off": ({"reasoning": {"enabled": False}}, Settings(effort="none"), []),
     "user": ({"user": "u"}, Settings(user="u"), []),
@@ -106,9 +106,9 @@ READ: dict[str, tuple[Wire, Settings, list[str]]] = {
         {"logit_bias": {"50256": -100}, "modalities": ["text", "audio"], "prediction": {"type": "content"}},
         Settings(),
         [
-            "dropped logit_bias: only openai-chat understands it",
-            "dropped modalities: only openai-chat understands it",
-            "dropped prediction: only openai-chat understands it",
+            "dropped logit_bias: only openai-chat has this",
+            "dropped modalities: only openai-chat has this",
+            "dropped prediction: only openai-chat has this",
         ],
     ),
     "stream options mean nothing elsewhere": ({"stream_options": {"include_usage": True}}, Settings(), []),

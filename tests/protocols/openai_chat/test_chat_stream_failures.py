@@ -121,14 +121,14 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             END,
             DONE,
         ],
-        ["dropped choices[0].logprobs: only openai-chat understands it"],
+        ["dropped choices[0].logprobs: only openai-chat has this"],
     ),
     "unknown fields": (
         [chunk({"content": "a", "magic": 1}, x_new=1), {**END, "citations": ["https://a"]}, DONE],
         [
-            "dropped x_new: only openai-chat understands it",
-            "dropped choices[0].delta.magic: only openai-chat understands it",
-            "dropped citations: only openai-chat understands it",
+            "dropped x_new: only openai-chat has this",
+            "dropped choices[0].delta.magic: only openai-chat has this",
+            "dropped citations: only openai-chat has this",
         ],
     ),
     "sources without a text": (
@@ -151,7 +151,7 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             chunk({}, error={"code": 400, "message": "limit"}),
             DONE,
         ],
-        ["dropped error: only openai-chat understands it"],
+        ["dropped error: only openai-chat has this"],
     ),
     "bookkeeping": (
         [chunk({"content": "a"}, obfuscation="xx", service_tier="d", system_fingerprint="f"), END, DONE],
@@ -171,7 +171,7 @@ def test_what_a_stream_loses(row: tuple[list[Any], list[str]]) -> None:
 
 def test_unknown_fields_of_a_call_are_reported() -> None:
     _, losses = decode(calls(piece(0, "c9", "f", "{}", x_new=1)), chunk({}, "tool_calls"), DONE)
-    assert losses == ["dropped choices[0].delta.tool_calls.x_new: only openai-chat understands it"]
+    assert losses == ["dropped choices[0].delta.tool_calls.x_new: only openai-chat has this"]
 
 
 def test_a_second_choice_leaves_the_first_alone() -> None:

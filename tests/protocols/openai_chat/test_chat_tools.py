@@ -65,8 +65,8 @@ DECLARED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
         {"tools": [{**function(x=1), "y": 2}]},
         ToolDeclaration("weather"),
         [
-            "dropped tools[0].y: only openai-chat understands it",
-            "dropped tools[0].function.x: only openai-chat understands it",
+            "dropped tools[0].y: only openai-chat has this",
+            "dropped tools[0].function.x: only openai-chat has this",
         ],
     ),
     "custom": (

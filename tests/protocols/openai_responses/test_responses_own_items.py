@@ -172,14 +172,14 @@ def test_b10_a_call_that_a_program_made_is_reported():
     caller = {"type": "program", "caller_id": "p"}
     assert decode([USER, {**CALL, "caller": {"type": "direct"}}, OUTPUT])[1] == []
     assert decode([USER, {**CALL, "caller": caller}, {**OUTPUT, "caller": caller}])[1] == [
-        "dropped input[1].caller: only openai-responses understands it",
-        "dropped input[2].caller: only openai-responses understands it",
+        "dropped input[1].caller: only openai-responses has this",
+        "dropped input[2].caller: only openai-responses has this",
     ]
 
 
 def test_d12_phase_citations_and_found_tools_are_reported():
     assert decode([USER, {**REPLY, "phase": "commentary"}])[1] == [
-        "dropped input[1].phase: only openai-responses understands it"
+        "dropped input[1].phase: only openai-responses has this"
     ]
     cited = Text("a", (Citation("https://x.org"),), where="w")
     assert encode(Message("user", (Text("q"),)), Message("assistant", (cited,)))[1] == [

@@ -189,12 +189,12 @@ PARTS: dict[str, tuple[list[Wire], list[AnyPart], list[str]]] = {
     "citations of files": (
         [{**MESSAGE, "content": [{**TEXT, "annotations": [{"type": "file_path", "file_id": "f"}]}]}],
         [Text("hi", (Citation(""),))],
-        ["dropped output[0].content[0].annotations[0]: only openai-responses understands it"],
+        ["dropped output[0].content[0].annotations[0]: only openai-responses has this"],
     ),
     "logprobs": (
         [{**MESSAGE, "content": [{**TEXT, "logprobs": [{"token": "h"}]}]}],
         [Text("hi")],
-        ["dropped output[0].content[0].logprobs: only openai-responses understands it"],
+        ["dropped output[0].content[0].logprobs: only openai-responses has this"],
     ),
     "hosted calls": (
         [{"type": "web_search_call", "id": "ws_1"}],
@@ -267,7 +267,7 @@ def test_the_rest_of_a_response():
     response, losses = decode(body(MESSAGE, service_tier="default", billing={}, new=1))
     assert (response.id, response.model, response.created) == ("resp_1", "gpt-5", 1790000000)
     assert response.usage == Usage(10, 7, 4, 1, 3)
-    assert losses == ["dropped new: only openai-responses understands it"]
+    assert losses == ["dropped new: only openai-responses has this"]
 
 
 ENCODED: dict[str, tuple[list[AnyPart], list[Wire], list[str]]] = {

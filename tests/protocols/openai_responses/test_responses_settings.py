@@ -124,8 +124,8 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
         {"reasoning": {"effort": "hyper", "context": "all_turns"}},
         Settings(),
         [
-            "dropped reasoning.effort hyper: only openai-responses understands it",
-            "dropped reasoning.context: only openai-responses understands it",
+            "dropped reasoning.effort hyper: only openai-responses has this",
+            "dropped reasoning.context: only openai-responses has this",
         ],
     ),
     "a schema": (
@@ -152,7 +152,7 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
     "a format that only this protocol has": (
         {"text": {"format": {"type": "grammar"}}},
         Settings(),
-        ["dropped text.format grammar: only openai-responses understands it"],
+        ["dropped text.format grammar: only openai-responses has this"],
     ),
     "who and what": (
         {
@@ -175,7 +175,7 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
             ]
         },
         Settings(logprobs=True),
-        ["dropped include file_search_call.results: only openai-responses understands it"],
+        ["dropped include file_search_call.results: only openai-responses has this"],
     ),
     "bookkeeping is not reported": (
         {
@@ -202,9 +202,9 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
         {"truncation": "auto", "max_tool_calls": 2, "something_new": 0},
         Settings(),
         [
-            "dropped truncation: only openai-responses understands it",
-            "dropped max_tool_calls: only openai-responses understands it",
-            "dropped something_new: only openai-responses understands it",
+            "dropped truncation: only openai-responses has this",
+            "dropped max_tool_calls: only openai-responses has this",
+            "dropped something_new: only openai-responses has this",
         ],
     ),
 }

@@ -686,7 +686,7 @@ def test_g24_signs_of_life():
 def test_unknown_events_are_reported_once():
     events, losses = read(CREATED, event("audio.delta", delta="x"), event("audio.delta", delta="y"), ended())
     assert [type(step) for step in events] == [ResponseStart, ResponseEnd]
-    assert losses == ["dropped event response.audio.delta: only openai-responses understands it"]
+    assert losses == ["dropped event response.audio.delta: only openai-responses has this"]
 
 
 LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
@@ -720,7 +720,7 @@ LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
             done(message(text("hello", {"type": "file_path"}))),
             ended(),
         ],
-        ["dropped output[0].content[0].annotations[0]: only openai-responses understands it"],
+        ["dropped output[0].content[0].annotations[0]: only openai-responses has this"],
     ),
     "hosted calls": (
         [done({"type": "mcp_call", "id": "x"}), ended({"type": "mcp_call", "id": "x"})],
@@ -728,7 +728,7 @@ LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
     ),
     "unknown fields of the response": (
         [ended(new=1)],
-        ["dropped new: only openai-responses understands it"],
+        ["dropped new: only openai-responses has this"],
     ),
 }
 

@@ -125,7 +125,7 @@ DECODED: dict[str, tuple[list[Wire], list[ToolDeclaration | HostedTool], list[st
             ToolDeclaration("f", "does f", SCHEMA, False, namespace="mcp__x"),
             ToolDeclaration("g", "patches", kind="custom", grammar=("lark", "start: x"), namespace="mcp__x"),
         ],
-        ["dropped tools[0].description: only openai-responses understands it"],
+        ["dropped tools[0].description: only openai-responses has this"],
     ),
     "deferred": (
         [{**F, "defer_loading": True}],
@@ -135,7 +135,7 @@ DECODED: dict[str, tuple[list[Wire], list[ToolDeclaration | HostedTool], list[st
     "G84 what only this protocol has": (
         [{**F, "output_schema": {}, "async": None}],
         [ToolDeclaration("f", "does f", SCHEMA, False)],
-        ["dropped tools[0].output_schema: only openai-responses understands it"],
+        ["dropped tools[0].output_schema: only openai-responses has this"],
     ),
     "hosted tools": (
         [
@@ -197,7 +197,7 @@ def test_g92_tools_inside_the_conversation_are_declared():
     added = {"type": "additional_tools", "role": "developer", "tools": [PATCH, SPACE, {"type": "web_search"}]}
     request, losses = decode(input=[added, {"role": "user", "content": "hi"}])
     assert [tool.name or tool.kind for tool in request.tools] == ["apply_patch", "f", "g", "web_search"]
-    assert losses == ["dropped input[0].tools[1].description: only openai-responses understands it"]
+    assert losses == ["dropped input[0].tools[1].description: only openai-responses has this"]
     assert "tools" not in CODEC.encode_request(request, Losses())
 
 

@@ -305,7 +305,7 @@ class HistoryRenderer(FoldRun):
     def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
-                self._losses.dropped(part.where, f"only {part.origin} understands it", "part.unknown")
+                self._losses.dropped(part.where, f"only {part.origin} has this", "part.unknown")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
         if result.failed and not self._dialect.marks_failures and not _SAYS_ERROR.match(text):
             text = f"Error: {text.strip() or 'the tool call failed'}"

@@ -43,7 +43,7 @@ def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | No
                 why = "a summary takes a request of its own, which only the gateway makes"
                 losses.dropped(where, why, "compaction")
             case _:
-                losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "field.unknown")
+                losses.dropped(where, f"only {PROTOCOL_NAME} has this", "field.unknown")
     return tuple(found)
 
 

@@ -69,9 +69,7 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     if not withheld:
         return tuple(texts), []
     for i, _ in withheld:
-        losses.dropped(
-            f"system[{i}]", f"an attribution that concerns {PROTOCOL_NAME} alone", "system.attribution"
-        )
+        losses.dropped(f"system[{i}]", f"a billing header for {PROTOCOL_NAME} alone", "system.attribution")
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
 
 

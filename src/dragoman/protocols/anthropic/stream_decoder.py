@@ -155,7 +155,7 @@ class StreamDecoder:
             case "error":
                 return self._fail(decode_error(body, 0) or Failure("server", "the upstream failed", 500))
             case _:
-                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} understands it", "event.unknown")
+                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} has this", "event.unknown")
                 return ()
 
     def _start(self, body: Wire) -> Iterable[Event]:

@@ -113,7 +113,7 @@ def decode_foreign(fields: Fields, state: State | None, history: bool, losses: L
     body = fields.rest
     text = _code_as_text(body) if history else ""
     if text:
-        losses.changed(fields.where, f"only {PROTOCOL_NAME} understands it: sent as text", "part.unknown")
+        losses.changed(fields.where, f"only {PROTOCOL_NAME} has this: sent as text", "part.unknown")
     elif body:
         why = f"only {PROTOCOL_NAME} understands a part with {', '.join(body)}"
         losses.dropped(fields.where, why, "part.unknown")

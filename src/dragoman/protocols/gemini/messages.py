@@ -308,7 +308,7 @@ def _name(result: ToolResult, calls: Calls, losses: Losses) -> str:
 def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     """`part` without state of another provider; None for reasoning that is nothing but such state."""
     if part.state is not None and part.state.origin != PROTOCOL_NAME:
-        why = f"its state was made by {part.state.origin}, which alone may see it"
+        why = f"signed by {part.state.origin}: nobody else can verify it"
         losses.dropped(part.where, why, "reasoning.signature")
         part = replace(part, state=None)
     if type(part) is Text and part.citations:

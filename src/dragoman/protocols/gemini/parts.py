@@ -308,7 +308,7 @@ def _decode_result_media(part: Any, where: str, losses: Losses) -> Media | Forei
         return decode_inline(fields, losses)
     if "fileData" in fields.rest:
         return decode_file(fields, losses)
-    losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "part.unknown")
+    losses.dropped(where, f"only {PROTOCOL_NAME} has this", "part.unknown")
     return Foreign(PROTOCOL_NAME, fields.rest, where=where)
 
 

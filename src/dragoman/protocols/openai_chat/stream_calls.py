@@ -143,7 +143,7 @@ class CallAssembly:
     def _report(self, wire: Wire, known: frozenset[str]) -> None:
         for key, value in wire.items():
             if key not in known and value:
-                why = f"only {PROTOCOL_NAME} understands it"
+                why = f"only {PROTOCOL_NAME} has this"
                 self._losses.dropped(f"{_WHERE}.{key}", why, "field.unknown")
 
     def _find(self, index: Any, id: str, name: str, text: str) -> AssembledCall:

@@ -208,9 +208,7 @@ class StreamDecoder:
             self._report(choice, _KNOWN_CHOICE, "choices[0]")
             report_matched_stop(choice, self._losses)
         if is_object(logprobs) and any(logprobs.values()):
-            self._losses.dropped(
-                "choices[0].logprobs", f"only {PROTOCOL_NAME} understands it", "response.logprobs"
-            )
+            self._losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} has this", "response.logprobs")
 
     def _delta(self, delta: Wire) -> None:
         """One chunk may hold every kind at once; the order is reasoning, text, calls (G11)."""
@@ -256,7 +254,7 @@ class StreamDecoder:
                 case _:
                     self._losses.dropped(
                         "choices[0].delta.content",
-                        f"only {PROTOCOL_NAME} understands it all",
+                        f"only {PROTOCOL_NAME} has this all",
                         "part.unknown",
                     )
 
@@ -315,7 +313,7 @@ class StreamDecoder:
         for key, value in wire.items():
             if key not in known and value:
                 path = f"{where}.{key}" if where else key
-                self._losses.dropped(path, f"only {PROTOCOL_NAME} understands it", "field.unknown")
+                self._losses.dropped(path, f"only {PROTOCOL_NAME} has this", "field.unknown")
 
 
 def _parse(data: bytes) -> Wire:

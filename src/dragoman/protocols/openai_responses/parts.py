@@ -112,7 +112,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
 def _decode_text(fields: Fields, losses: Losses) -> Text:
     text = fields.need("text", str)
     if fields.rest.get("logprobs"):
-        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} understands it", "response.logprobs")
+        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} has this", "response.logprobs")
     notes, citations = fields.list("annotations"), tuple[Citation, ...]()
     if notes is not None:
         where = fields.path("annotations")
@@ -141,7 +141,7 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
     fields = Fields(annotation, where, PROTOCOL_NAME)
     whole = {PROTOCOL_NAME: fields.rest.copy()}
     if fields.rest.get("type") != "url_citation":
-        losses.dropped(where, f"only {PROTOCOL_NAME} understands it", "citation")
+        losses.dropped(where, f"only {PROTOCOL_NAME} has this", "citation")
         return Citation("", where=where, extras=whole)
     start, end = fields.integer("start_index"), fields.integer("end_index")
     found = Citation(

@@ -117,7 +117,7 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bo
     effort = reasoning.take("effort", str)
     shown = reasoning.take("summary", str) or reasoning.take("generate_summary", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} understands it", "setting.effort")
+        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} has this", "setting.effort")
         effort = None
     reasoning.extras(losses)
     return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
@@ -181,7 +181,7 @@ def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
         case "text":
             output = OutputFormat("text")
         case _:
-            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} understands it", "setting.output")
+            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} has this", "setting.output")
             return None
     format.extras(losses)
     return output
@@ -212,7 +212,7 @@ def _decode_include(fields: Fields, losses: Losses) -> bool | None:
     include = fields.list("include") or []
     for item in include:
         if item not in (_ENCRYPTED, _LOGPROBS):
-            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} understands it", "setting.include")
+            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} has this", "setting.include")
     return True if _LOGPROBS in include else None
 
 
