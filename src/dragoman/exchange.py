@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec, Framing
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.fields import Body, read_body
+from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire
@@ -26,8 +28,6 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
-from dragoman.memory.conversation_memory import ConversationMemory, Reading
-from dragoman.memory.translation import TranslationTarget, translate
 from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, TranslationPlan
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec, protocol
@@ -76,13 +76,6 @@ class ExchangePlan:
         )
         self.lists_hosted = profile is not None and profile.hosted_tools is not None
         self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
-
-    @cached_property
-    def key(self) -> Hashable:
-        """Stands for everything in it that decides what a request becomes."""
-        plan = self.translation
-        parties = self.client.codec.name, self.upstream.codec.name, plan.origin
-        return (*parties, plan.dialect, plan.summarise, plan.profile, self.overrides, self.compacts)
 
     @cached_property
     def tagger(self) -> StateTagger:
@@ -160,7 +153,6 @@ class Exchange:
         self.resumed = False  # only the new messages were sent
         self._request: Request | None = None  # the client's, in neutral form
         self._request_wire: Wire | None = None  # where losses are looked up, as is
-        self._request_data: bytes | None = None  # where the request was not read into objects
         self._pipeline: Pipeline | None = None  # from the first translation on
         self.status = 200
         self.failure: Failure | None = None
@@ -178,8 +170,6 @@ class Exchange:
         """What did not survive so far; `where` and `value` are the field and its text in the source."""
         if not self._losses.items:
             return []
-        if self._request_wire is None and self._request_data is not None:
-            self._request_wire = read_body(self._request_data, self.client.name)
         if self._reply_wire is None and self._reply_body is not None:
             self._reply_wire = read_body(self._reply_body, self.upstream.name)
         return self._losses.with_values(self._request_wire, self._reply_wire)
@@ -248,8 +238,8 @@ class Exchange:
         if not isinstance(body, Body):
             seen = self._glance(body) if self._forwards and wire is None else None
             memory = self._memory if wire is None and not self._forwards else None
-            reading = memory.read("", self.client, body) if memory else None
-            body = Body(body, self.client.name, seen, wire, reading)
+            outline = memory.outline("", self.client, body) if memory else None
+            body = Body(body, self.client.name, seen, wire, outline)
         if self._forwards and self._plan.lists_hosted:
             self._forwards = not self._withholds_tools(body.wire)
         if self._forwards and self._plan.overrides:
@@ -264,8 +254,7 @@ class Exchange:
         if forwarded:
             return self._forward_bytes(forwarded, model, stream)
         try:
-            known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
-            return known or self._print(self._translate(with_cached_tools(body.wire), model, stream))
+            return self._print(self._translate(with_cached_tools(body.outline), model, stream))
         except TOO_DEEP:
             raise _too_deep(self.client) from None
 
@@ -292,7 +281,13 @@ class Exchange:
 
     def _print(self, out: Wire) -> bytes:
         """The upstream's request as text; what was printed for an earlier request is not printed again."""
-        return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
+        request, turns = self._request, self.upstream.turns
+        if request and request.head:
+            return jsontext.encode_spliced(out, turns, printed_fields(request.head, request.model))
+        out = with_encoded_tools(out, request.tools if request else ())
+        if request and request.past:
+            return jsontext.encode_spliced(out, turns, jsontext.PrintedFields())
+        return jsontext.encode(out)
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
         seen, data = body.glance, body.data
@@ -307,47 +302,19 @@ class Exchange:
                 return renamed
         return jsontext.encode({**body.wire, **changes})
 
-    def _translate_known(self, body: Body, model: str | None, stream: bool | None) -> bytes | None:
-        """The request as text, where its conversation is known; None where it takes all of it."""
-        reading, overrides = body.outline, self._plan.overrides
-        if not isinstance(reading, Reading) or self._compaction or self._rounds:
-            return None
-
-        def change_head(head: Request, losses: Losses) -> Request:
-            head = _routed(head, model, stream)
-            return apply_overrides(overrides, head, losses) if overrides else head
-
-        def change_wire(wire: Wire, losses: Losses) -> Wire:
-            return add_extra(overrides, wire, losses) if overrides else wire
-
-        key = self._plan.key, model, stream
-        known = translate(
-            reading, self.client, TranslationTarget(key, change_head, change_wire, self._new_pipeline)
-        )
-        if known is None:
-            return None
-        self._pipeline, self._losses = known.pipeline, known.losses
-        self._request = known.request
-        if self._losses.items or known.decoding.items:
-            before = known.decoding if self._plan.is_foreign else ()
-            self._losses.respell(self.client.spelling, known.source, before)
-        if self._plan.strict:
-            self._losses.refuse(self._plan.strict)
-        self._address(known.sent.model, known.sent.stream, known.wire)
-        self._request_data = body.data
-        cache_tools(reading.fields, known.request.tools)
-        return known.body
-
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
         request = self.client.decode_request(wire, decoding)
-        request = _routed(request, model, stream)
+        model = request.model if model is None else model
+        stream = request.stream if stream is None else stream
+        if model != request.model or stream != request.stream:
+            request = replace(request, model=model, stream=stream)
         if overrides := self._plan.overrides:
             request = apply_overrides(overrides, request, self._losses)
         self._request = request
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
-        self._pipeline = self._new_pipeline(self._losses)
+        self._pipeline = self._new_pipeline()
         sent, out = self._pipeline.encode_request(self._rounds(request) if self._rounds else request)
         if overrides:
             out = add_extra(overrides, out, self._losses)
@@ -359,6 +326,7 @@ class Exchange:
             self._losses.refuse(self._plan.strict)
         self._address(sent.model, sent.stream, out)
         cache_tools(wire, request.tools)
+        keep_head(wire.get(self.client.turns), request.tools)
         self._request_wire = wire
         return out
 
@@ -425,7 +393,7 @@ class Exchange:
         return wire if tagged is data else jsontext.decode(tagged)
 
     def _translate_reply(self, wire: Wire) -> Wire:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         self._reply_wire = wire
         field, several = self.upstream.answers, self.client.answers
         if field and several and jsontext.is_array(given := wire.get(field)) and len(given) > 1:
@@ -454,7 +422,7 @@ class Exchange:
         return self._read_pipeline().read_stream()
 
     def _read_pipeline(self) -> Pipeline:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         return pipeline
 
     @property
@@ -494,7 +462,7 @@ class Exchange:
         return self._plan.tagger.body(body)
 
     def _translate_usual(self, response: Response, body: bytes) -> bytes:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         try:
             response = pipeline.restore(response)
         except UpstreamError as error:
@@ -528,17 +496,17 @@ class Exchange:
         return self._translate_stream(framing)
 
     def _translate_stream(self, framing: Framing | None) -> TranslatedStream:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
         plan, request = self._plan, self._request
         if request and (request.settings.n or 1) > 1 and self.upstream.answers and self.client.answers:
             return stream_answers(pipeline, plan.upstream, plan.client, request, plan.strict, framing)
         return pipeline.translate_stream(plan.client, request, plan.strict, framing)
 
-    def _new_pipeline(self, losses: Losses) -> Pipeline:
+    def _new_pipeline(self) -> Pipeline:
         plan, created = self._plan, self._reply_created
         return Pipeline(
             plan.translation,
-            losses,
+            self._losses,
             self._reply_id,
             self._reply_model,
             int(time.time()) if created is None else created,
@@ -563,15 +531,6 @@ class Exchange:
         self.path = http.path(model, stream)
         more = http.headers_for(body)
         self.headers = {**headers, **more} if more else headers
-
-
-def _routed(request: Request, model: str | None, stream: bool | None) -> Request:
-    """`request` with what the URL, or routing, decides."""
-    model = request.model if model is None else model
-    stream = request.stream if stream is None else stream
-    if model == request.model and stream == request.stream:
-        return request
-    return replace(request, model=model, stream=stream)
 
 
 def _too_deep(codec: Codec) -> WireError:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.gateway.large_bodies import LARGE
-from dragoman.memory.conversation_memory import ConversationMemory
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import Got, send
 from gateway.running import running
@@ -22,14 +22,14 @@ KEYS = '[server]\nkeys = ["key-a", "key-b"]\n'
 def recalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """The scope of each request that was looked up, and whether its conversation was known."""
     found: list[tuple[str, bool]] = []
-    read = ConversationMemory.read
+    outline = ConversationMemory.outline
 
     def recording(self: ConversationMemory, scope: str, *rest: Any) -> Any:
-        known = read(self, scope, *rest)
+        known = outline(self, scope, *rest)
         found.append((scope, known is not None))
         return known
 
-    monkeypatch.setattr(ConversationMemory, "read", recording)
+    monkeypatch.setattr(ConversationMemory, "outline", recording)
     return found
 
 

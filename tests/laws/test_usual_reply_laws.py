@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
+from dragoman.core.footprint import Footprint
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
+    KnownHead,
     Message,
     Reasoning,
     Refusal,
@@ -136,11 +138,14 @@ REPLIES = st.builds(
     st.sampled_from([0, 1]),
 )
 FUNCTIONS = replace(TOOL, extras={"openai-chat": {"functions": True}})
+KNOWN = replace(REQUEST, head=KnownHead(b"", b"", {}, Footprint()))
 ASKED = [
     None,
     REQUEST,
     replace(REQUEST, tools=(FUNCTIONS,)),
     replace(REQUEST, edits=()),
+    KNOWN,
+    replace(KNOWN, tools=(FUNCTIONS,)),
 ]
 
 

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.conversation import RequestShape
 from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.events import Event
 from dragoman.core.hosted import ExecutedCall
@@ -251,7 +250,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     http: Http
     client_limits: ProtocolLimits  # what its clients accept
     limits: Callable[[ModelProfile], ProtocolLimits]  # what its servers accept
-    conversation: RequestShape  # how a request is read and written
+    turns: str  # the field of a request that holds the conversation
+    repeats: Callable[[Wire], bool] = lambda turn: True  # whether an entry there means the same each time
     terminal: tuple[bytes, ...]  # one of these stands in every last frame, and perhaps in others
     is_end: Callable[[Frame], bool]  # whether a frame, with its data as bytes, is a last one
     # Whether a frame shows that there is an answer; None: a last frame always does
@@ -274,8 +274,3 @@ class Codec(Struct, frozen=True, kw_only=True):
     varying: re.Pattern[bytes] | None = None  # its fields that mean nothing: a `number` or a `padding`
     session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one
-
-    @property
-    def turns(self) -> str:
-        """The field of a request that holds the conversation."""
-        return self.conversation.field

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, LossError
 from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
-from dragoman.core.model import Text, Wire
+from dragoman.core.model import Text, Turns, Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
@@ -182,10 +182,10 @@ def resolve(source: Any, where: str) -> Any:
         if name and is_object(source) and name in source:
             source = source[name]
         elif index and is_array(source) and int(index) < len(source):
-            source = source[int(index)]
+            source = source.wire(int(index)) if isinstance(source, Turns) else source[int(index)]
         else:
             return ABSENT
-    return source
+    return [source.wire(i) for i in range(len(source))] if isinstance(source, Turns) else source
 
 
 def with_values(losses: Iterable[Loss], *sources: Wire | None) -> list[Loss]:

@@ -6,15 +6,11 @@ copilot-api#210).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dragoman.core import jsontext
-from dragoman.core.fold import Fold, FoldRun
 from dragoman.core.model import (
     Base64,
     Foreign,
     Media,
-    Message,
     Plain,
     Reasoning,
     Refusal,
@@ -32,46 +28,13 @@ _SMALLEST_TOOL = 300  # characters: a declaration has some structure around its 
 _HOSTED = 350  # tokens that a hosted tool adds to the prompt
 
 
-class Tally(Fold, frozen=True):
-    """Counts the messages that pass, once somebody asks."""
-
-    def begin(self, state: tuple[int, int] | None = None) -> TallyRun:
-        return TallyRun(state or (0, 1))
-
-
-class TallyRun(FoldRun):
-    def __init__(self, state: tuple[int, int]) -> None:
-        super().__init__()
-        self._counted, self._messages = state, list[Message]()
-
-    def feed(self, items: Sequence[Message], /) -> Sequence[Message]:
-        self._messages += items
-        return items
-
-    def state(self) -> tuple[int, int]:
-        """Characters, and tokens beside them."""
-        characters, tokens = self._counted
-        for message in self._messages:
-            for part in message.parts:
-                more = _size(part)
-                characters, tokens = characters + more[0], tokens + more[1]
-        self._counted, self._messages = (characters, tokens), []
-        return self._counted
-
-    def take_messages(self) -> list[Message]:
-        """Those that were not counted, which are counted now."""
-        taken = self._messages
-        self.state()
-        return taken
-
-
-def estimate_tokens(request: Request, tally: TallyRun | None = None) -> int:
-    """`tally`: of the messages, where the request holds none."""
-    if tally is None:
-        tally = TallyRun((0, 1))
-        tally.feed(request.messages)
-    characters, tokens = tally.state()
-    characters += sum(len(part.text) for part in request.system)
+def estimate_tokens(request: Request) -> int:
+    characters = sum(len(part.text) for part in request.system)
+    tokens = 1
+    for message in request.messages:
+        for part in message.parts:
+            more = _size(part)
+            characters, tokens = characters + more[0], tokens + more[1]
     for tool in request.tools:
         if isinstance(tool, ToolDeclaration):
             schema = len(tool.name) + len(jsontext.encode(tool.parameters or {}))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import ProtocolLimits
-from dragoman.core.fold import EachRun, Fold, FoldRun
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -22,7 +19,6 @@ from dragoman.core.model import (
     ToolResult,
     media_kind,
 )
-from dragoman.transforms.pairing import MessageFacts, facts_of
 
 Content = Text | Media | Foreign
 
@@ -82,51 +78,17 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
             return item
 
 
-class JoinPieces(Fold, frozen=True):
-    """The pieces of one streamed text, or thought, are one part of one message again."""
-
-    limits: ProtocolLimits
-
-    def begin(self, state: tuple[MessageFacts, bool] | None = None) -> FoldRun:
-        return _PieceJoiner(self.limits, state or (None, False))
-
-
-class _PieceJoiner(FoldRun):
-    """`open` is a turn of the assistant that may go on; it `was_joined` of several messages."""
-
-    def __init__(self, limits: ProtocolLimits, state: tuple[MessageFacts | None, bool]) -> None:
-        super().__init__()
-        self._limits = limits
-        self._open, self._was_joined = state
-
-    def state(self) -> tuple[MessageFacts | None, bool]:
-        return self._open, self._was_joined
-
-    def feed(self, items: Sequence[MessageFacts], /) -> list[MessageFacts]:
-        out: list[MessageFacts] = []
-        for facts in items:
-            message, last = facts.message, self._open.message if self._open else None
-            if message.role != "assistant":
-                out += self.close()
-                out.append(facts)
-            elif last and not (_has_extras(last) or _has_extras(message)):
-                both = replace(last, parts=last.parts + message.parts)
-                passed = (*self._open.passed, *facts.passed) if self._open else facts.passed
-                self._open, self._was_joined = MessageFacts(both, passed=passed), True
-            else:
-                out += self.close()
-                self._open = facts
-        return out
-
-    def close(self) -> Sequence[MessageFacts]:
-        facts, was_joined = self._open, self._was_joined
-        self._open, self._was_joined = None, False
-        if facts is None:
-            return ()
-        message = _joined(facts.message)
-        if message is facts.message and not was_joined:
-            return (facts,)
-        return (facts_of(message, self._limits, passed=facts.passed),)
+def joined(messages: list[Message]) -> list[Message]:
+    """`messages` with the pieces of one streamed text, or thought, as one part of one message again."""
+    turns: list[Message] = []
+    for message in messages:
+        last = turns[-1] if turns else None
+        both = last and last.role == message.role == "assistant"
+        if last and both and not (_has_extras(last) or _has_extras(message)):
+            message = replace(last, parts=last.parts + message.parts)
+            turns.pop()
+        turns.append(message)
+    return [_joined(turn) if turn.role == "assistant" else turn for turn in turns]
 
 
 def _joined(message: Message) -> Message:
@@ -154,11 +116,6 @@ def _has_extras(value: AnyPart | Message) -> bool:
     return any((value.extras or {}).values())
 
 
-class WithoutSummarised(Fold, frozen=True):
-    def begin(self, state: Any = None) -> FoldRun:
-        return EachRun(without_summarised)
-
-
 def without_summarised(message: Message, losses: Losses) -> Message:
     """`message` without the binaries that stand beside a result, where the result already sums them up.
 
@@ -171,11 +128,6 @@ def without_summarised(message: Message, losses: Losses) -> Message:
         losses.changed(part.where, _SUMMARISED, "media.summary")
     rest = [part for part in message.parts if not any(part is media for media in summarised)]
     return replace(message, parts=tuple(rest)) if summarised else message
-
-
-class WithoutImages(Fold, frozen=True):
-    def begin(self, state: Any = None) -> FoldRun:
-        return EachRun(without_images)
 
 
 def without_images(message: Message, losses: Losses) -> Message:

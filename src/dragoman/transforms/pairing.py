@@ -7,19 +7,16 @@ paired is repaired and reported.
 
 from __future__ import annotations
 
-from collections import ChainMap, deque
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.codec import ProtocolLimits
-from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Text, ToolCall, ToolResult
-from dragoman.transforms.call_ids import invent, legal
+from dragoman.transforms.call_ids import invent
 
 NO_RESULT = "No result was recorded for this call."
 
@@ -27,8 +24,7 @@ NO_RESULT = "No result was recorded for this call."
 class MessageFacts(Struct, gc=False):
     """A message with what pairing looks at. `results_first`: no other part stands before a result.
 
-    `is_legal`: the upstream takes the ids of the calls as they are. `marks`: how many cache breakpoints the
-    client set in it. `passed` are ids that a gateway behind this one made, of whatever length.
+    `is_legal`: the upstream takes the ids of the calls as they are.
     """
 
     message: Message
@@ -36,18 +32,13 @@ class MessageFacts(Struct, gc=False):
     results: tuple[ToolResult, ...] = ()
     results_first: bool = True
     is_legal: bool = True
-    marks: int = 0
-    passed: tuple[str, ...] = ()
 
 
-def facts_of(
-    message: Message, limits: ProtocolLimits, marks: int = 0, passed: Collection[str] = ()
-) -> MessageFacts:
+def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
     calls = tuple([part for part in message.parts if type(part) is ToolCall])
     results = tuple([part for part in message.parts if type(part) is ToolResult])
     first = all(type(part) is ToolResult for part in message.parts[: len(results)])
-    is_legal = all(call.id in passed or legal(call.id, limits) == call.id for call in calls)
-    return MessageFacts(message, calls, results, first, is_legal, marks, tuple(passed))
+    return MessageFacts(message, calls, results, first, all(legal(call.id) == call.id for call in calls))
 
 
 def gathered(messages: list[MessageFacts]) -> list[MessageFacts]:
@@ -73,148 +64,70 @@ def _is_results(facts: MessageFacts) -> bool:
     return bool(facts.results) and len(facts.results) == len(facts.message.parts)
 
 
-class Pair(Fold, frozen=True):
-    """Every call is answered right after it; `limits` are those of the upstream.
-
-    A window begins with a turn of the assistant and closes once its calls are answered, or at the next turn:
-    then they never will be. `whole`: all of the conversation is one window, for what has to be looked at
-    together.
-    """
-
-    limits: ProtocolLimits
-    whole: bool = False
-
-    def begin(self, state: PairState | None = None) -> PairRun:
-        return PairRun(self, state or PairState())
-
-
-class PairState(Struct, frozen=True, gc=False):
-    """`used` are the ids that were sent, and how often each came; `seen` those that the client used.
-
-    `lost` are calls (id, name) of closed windows that nobody answered. `is_broken`: something was mended;
-    `has_extras`: a message with results was sent with fields of its own, which a mended one loses.
-    """
-
-    window: tuple[MessageFacts, ...] = ()
-    used: dict[str, int] = {}
-    seen: frozenset[str] = frozenset()
-    lost: tuple[tuple[str, str], ...] = ()
-    number: int = 0
-    is_broken: bool = False
-    has_extras: bool = False
-    passed: frozenset[str] = frozenset()
+def ends_among_results(messages: Sequence[Message]) -> int:
+    """How many messages there are up to the last turn of the assistant, where some of its calls, but not all,
+    are answered behind it; else all of them."""
+    answered = 0
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message.role == "assistant":
+            calls = len([part for part in message.parts if type(part) is ToolCall])
+            return place if 0 < answered < calls else len(messages)
+        results = len([part for part in message.parts if type(part) is ToolResult])
+        if not results or results < len(message.parts):
+            break
+        answered += results
+    return len(messages)
 
 
-class PairRun(FoldRun):
-    """MessageFacts → messages in the order that every upstream accepts."""
+class CallOrder(Struct, frozen=True, gc=False):
+    """Of the messages so far: whether each call is answered right after it, and what the next one must do."""
 
-    def __init__(self, fold: Pair, state: PairState) -> None:
-        super().__init__(2)  # results without calls, calls without results
-        self._limits, self._whole = fold.limits, fold.whole
-        self._window = list(state.window)
-        self._before, self._used, self._seen = state, dict[str, int](), set[str]()
-        self._lost, self._passed = list(state.lost), set(state.passed)
-        self.number, self._is_broken, self._has_extras = state.number, state.is_broken, state.has_extras
+    holds: bool = True
+    used: frozenset[str] = frozenset()  # ids of calls
+    waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
+    role: str = ""
 
-    def state(self) -> PairState:
-        return PairState(
-            tuple(self._window),
-            {**self._before.used, **self._used},
-            self._before.seen | self._seen,
-            tuple(self._lost),
-            self.number,
-            self._is_broken,
-            self._has_extras,
-            frozenset(self._passed),
-        )
+    @property
+    def is_settled(self) -> bool:
+        return self.holds and not self.waiting
 
-    def feed(self, items: Sequence[MessageFacts], /) -> Sequence[Message]:
-        for facts in items:
-            if facts.passed:
-                self._passed.update(facts.passed)
-        if self._whole:
-            self._window += items
-            return ()
-        out: list[Message] = []
-        for facts in items:
-            is_turn = facts.message.role == "assistant"
-            if is_turn and self._window and self._window[-1].message.role != "assistant":
-                out += self._settle("turn")
-            self._window.append(facts)
-            if not is_turn and self._is_answered():
-                out += self._settle("answered")
-        return out
-
-    def _is_answered(self) -> bool:
-        """Whether there are as many results as calls; then nothing has to wait."""
-        waiting = 0
-        for facts in self._window:
-            waiting += len(facts.calls) - len(facts.results)
-        return waiting <= 0
-
-    def close(self) -> Sequence[Message]:
-        return self._settle("end")
-
-    def _settle(self, why: Literal["turn", "answered", "end"]) -> Sequence[Message]:
-        """The messages of the window, if it is complete; then a new one begins."""
-        facts = gathered(self._window)
-        if self._is_in_order(facts):
-            self._note(facts)
-            self._window = []
-            return [one.message for one in facts]
-        orphans, missing = Losses(), self.phases[1]
-        seen, lost = (self._before.seen, self._seen), () if self._whole else self._lost
-        pairing = _Pairing(orphans, missing, seen, lost)
-        for one in facts:
-            pairing.add(one.message)
-        if why != "end" and pairing.is_open:  # the next turn of the assistant belongs to it
-            return ()
-        if why == "answered" and not pairing.is_answered:
-            return ()
-        if self._has_extras:
-            raise Restart
-        self._is_broken, self._window = True, []
-        messages = pairing.settled(self._legal, ChainMap(self._used, self._before.used), self.number)
-        self.number += pairing.calls
-        self._lost += pairing.unanswered
-        self.losses.extend(orphans)
-        return messages
-
-    def _legal(self, id: str) -> str:
-        return id if id in self._passed else legal(id, self._limits)
-
-    def _is_in_order(self, messages: Sequence[MessageFacts]) -> bool:
-        """Whether each call is answered right after it, by ids that the upstream takes and that are new."""
-        waiting: tuple[ToolCall, ...] = ()
-        turn, ids, used, before = "", set[str](), self._used, self._before.used
+    def after(self, messages: Sequence[MessageFacts]) -> CallOrder:
+        if not self.holds or not messages:
+            return self
+        used, waiting, turn = self.used, self.waiting, self.role
+        ids: set[str] = set()
         for facts in messages:
             results, role = facts.results, facts.message.role
             if len(results) != len(waiting) or turn == role == "assistant":
-                return False
+                return _OUT_OF_ORDER
             if results and not (facts.results_first and all(map(_answers, results, waiting))):
-                return False
-            if results and self._is_broken and _has_extras(facts.message):
-                return False
+                return _OUT_OF_ORDER
             waiting, turn = facts.calls, role
             for call in waiting:
-                id = call.id
-                if not id or id in ids or id in used or id in before or not facts.is_legal:
-                    return False
-                ids.add(id)
-        return not waiting
-
-    def _note(self, messages: Sequence[MessageFacts]) -> None:
-        for facts in messages:
-            for call in facts.calls:
-                self._used[call.id] = 1
-                self._seen.add(call.id)
-            self.number += len(facts.calls)
-            if facts.results and not self._whole and _has_extras(facts.message):
-                self._has_extras = True
+                if not call.id or call.id in ids or call.id in used or not facts.is_legal:
+                    return _OUT_OF_ORDER
+                ids.add(call.id)
+        return CallOrder(True, used | ids if ids else used, waiting, turn)
 
 
-def _has_extras(message: Message) -> bool:
-    return message.extras is not None and any(message.extras.values())
+NO_CALLS = CallOrder()
+_OUT_OF_ORDER = CallOrder(False)
+
+
+def pair(
+    messages: Sequence[MessageFacts], order: CallOrder, legal: Callable[[str], str], losses: Losses
+) -> tuple[Message, ...]:
+    """The messages in the order every upstream accepts; `order` is theirs, as they are.
+
+    `legal` spells an id as the upstream takes it.
+    """
+    if order.is_settled:
+        return tuple([facts.message for facts in messages])
+    pairing = _Pairing(losses)
+    for facts in messages:
+        pairing.add(facts.message)
+    return pairing.settled(legal)
 
 
 def _answers(result: ToolResult, call: ToolCall) -> bool:
@@ -282,32 +195,11 @@ def _first_waiting(slots: deque[_Slot] | None) -> _Slot | None:
 
 
 class _Pairing:
-    """The messages of a window. `seen` are the ids of calls so far, of which those of the window are added to
-    the second set; `lost` are calls before the window that nobody answered: a result of one of them comes too
-    late."""
-
-    def __init__(
-        self,
-        orphans: Losses,
-        missing: Losses,
-        seen: tuple[frozenset[str], set[str]],
-        lost: Collection[tuple[str, str]],
-    ) -> None:
-        self._losses, self._missing, self._seen, self._lost = orphans, missing, seen, lost
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
         self._turns: list[_Turn] = []
         self._open = _Open()
-        self.calls = 0
-        self.unanswered: list[tuple[str, str]] = []
-
-    @property
-    def is_answered(self) -> bool:
-        return all(slot.result for turn in self._turns for slot in turn.slots)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a turn of the assistant that comes next is part of the last one."""
-        last = self._turns[-1] if self._turns else None
-        return last is not None and last.message.role == "assistant" and last.answered_by is None
+        self._seen: set[str] = set()
 
     def add(self, message: Message) -> None:
         if message.role == "assistant":
@@ -319,9 +211,10 @@ class _Pairing:
 
     def _add_assistant(self, message: Message) -> None:
         """Consecutive assistant messages are one turn, unless results came in between."""
-        if self.is_open:
-            turn = self._turns[-1]
-            turn.parts += message.parts
+        last = self._turns[-1] if self._turns else None
+        if last and last.message.role == "assistant" and last.answered_by is None:
+            last.parts += message.parts
+            turn = last
         else:
             turn = _Turn(message, list(message.parts))
             self._turns.append(turn)
@@ -331,7 +224,7 @@ class _Pairing:
                 turn.slots.append(slot)
                 self._open.add(slot)
                 if part.id:
-                    self._seen[1].add(part.id)
+                    self._seen.add(part.id)
 
     def _add_results(self, message: Message) -> None:
         rest: list[AnyPart] = []
@@ -347,26 +240,14 @@ class _Pairing:
 
     def _find(self, result: ToolResult) -> _Slot | None:
         """By id, in the latest turn that is still waiting; without ids by name, else by order."""
-        id, name = result.call_id, result.name
-        if not id:
-            if any(not name or name == lost for _, lost in self._lost):
-                raise Restart
-            return self._open.named(name, without_id=False)
-        if slot := self._open.with_id(id):
+        if not result.call_id:
+            return self._open.named(result.name, without_id=False)
+        if (slot := self._open.with_id(result.call_id)) or result.call_id in self._seen:
             return slot
-        if any(id == lost for lost, _ in self._lost):
-            raise Restart
-        if self._is_seen(id) or not name:
-            return None
-        if ("", name) in self._lost:
-            raise Restart
-        return self._open.named(name, without_id=True)
-
-    def _is_seen(self, id: str) -> bool:
-        return id in self._seen[1] or id in self._seen[0]
+        return self._open.named(result.name, without_id=True) if result.name else None
 
     def _orphan(self, result: ToolResult) -> list[AnyPart]:
-        if self._is_seen(result.call_id):
+        if result.call_id in self._seen:
             why = f"a second result for call {result.call_id}; the first is sent"
             self._losses.dropped(result.where, why, "result.orphan")
             return []
@@ -376,19 +257,15 @@ class _Pairing:
         )
         return [label, *result.content]
 
-    def settled(
-        self, legal: Callable[[str], str], used: MutableMapping[str, int], number: int
-    ) -> list[Message]:
-        """In order; `used` are the ids that were sent before, `number` counts the calls before."""
+    def settled(self, legal: Callable[[str], str]) -> tuple[Message, ...]:
+        used: dict[str, int] = {}
         messages: list[Message] = []
         after: Message | None = None  # the message that held the results just written
+        number = 0
         for turn in self._turns:
             if turn.slots:
-                ids = [
-                    legal(slot.call.id or invent(number + self.calls + i))
-                    for i, slot in enumerate(turn.slots, 1)
-                ]
-                self.calls += len(ids)
+                ids = [legal(slot.call.id or invent(number + i)) for i, slot in enumerate(turn.slots, 1)]
+                number += len(ids)
                 ids = [_unused(id, used, legal) for id in ids]
                 messages += self._answered(turn, ids)
                 after = turn.answered_by
@@ -399,7 +276,7 @@ class _Pairing:
             else:
                 messages.append(_with(turn.message, turn.parts))
             after = None
-        return messages
+        return tuple(messages)
 
     def _answered(self, turn: _Turn, ids: list[str]) -> tuple[Message, Message]:
         """The turn with its calls, and the message that answers them."""
@@ -413,9 +290,8 @@ class _Pairing:
     def _result(self, slot: _Slot, call_id: str) -> ToolResult:
         call, result = slot.call, slot.result
         if result is None:
-            self.unanswered.append((call.id, call.name))
             why = "the call has no result in the conversation"
-            self._missing.invented(call.where or "tool result", why, "result.missing")
+            self._losses.invented(call.where or "tool result", why, "result.missing")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
         if call_id == call.id and _answers(result, call):
             return result
@@ -427,7 +303,7 @@ def _with(message: Message, parts: list[AnyPart]) -> Message:
     return message if same else replace(message, parts=tuple(parts))
 
 
-def _unused(id: str, used: MutableMapping[str, int], legal: Callable[[str], str]) -> str:
+def _unused(id: str, used: dict[str, int], legal: Callable[[str], str]) -> str:
     """An id that a later turn uses again gets a number of its own; `used` counts how often each came."""
     name = id
     while name in used:

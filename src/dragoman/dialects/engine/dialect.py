@@ -8,7 +8,7 @@ does the rest. What a dialect cannot write so that it would parse back the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 
@@ -16,11 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.caches import cached_by_tools
+from dragoman.core.caches import CachedTools, cached_by_tools
 from dragoman.core.events import EventStage
-from dragoman.core.fold import Fold, FoldRun, Row
+from dragoman.core.footprint import KeptResult, weigh
+from dragoman.core.history import is_same
 from dragoman.core.jsontext import spaced
-from dragoman.core.losses import Losses
+from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
@@ -28,6 +29,7 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
+    Past,
     Reasoning,
     Request,
     Text,
@@ -116,26 +118,26 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
 
         All of the history is written so: a model without tools refuses native blocks (G123: Roo#10155).
         """
-        folded, fold = Losses(), self.history(request, losses)
-        row = Row((fold,))
-        messages = row.whole(request.messages)
-        row.report(folded)
-        head = self.declared(request, row.runs[0].facts(), losses)
-        losses.extend(folded)
-        return replace(head, messages=tuple(messages))
-
-    def history(self, request: Request, losses: Losses) -> RenderHistory:
-        """What writes the messages of a request in the dialect."""
         tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
-        return RenderHistory(tools, bool(tools.declared.tools) and not request.system)
-
-    def declared(self, request: Request, system: tuple[Text, ...], losses: Losses) -> Request:
-        """`request` with its tools in the system text; `system` is that of its messages."""
-        system = request.system or system
+        system, front = request.system, 0
         prompt = _declaration(request.tools, losses, self) if request.tools else ""
-        if declare(request.tools, losses).tools:
+        if tools.declared.tools:
+            if not system:
+                system, front = _system_of_messages(request.messages)
             system = _added(system, "\n\n".join([prompt, *_choice(request)]))
-        return replace(request, system=system, tools=(), tool_choice=None, parallel=None)
+        repeats = not request.tools or isinstance(request.tools, CachedTools)
+        messages, past = HistoryRenderer(tools, losses).render(
+            request.messages, front, request.past if repeats else None
+        )
+        return replace(
+            request,
+            system=system,
+            messages=messages,
+            tools=(),
+            tool_choice=None,
+            parallel=None,
+            past=past,
+        )
 
 
 class DialectTools(Struct, frozen=True, eq=False):
@@ -196,11 +198,16 @@ def _choice(request: Request) -> Iterator[str]:
         yield "Call at most one tool in a reply."
 
 
-def _system_text(message: Message) -> list[Text] | None:
-    """What a plain system message says; None for any other."""
-    texts = [part for part in message.parts if isinstance(part, Text)]
-    plain = len(texts) == len(message.parts) and not (message.extras and any(message.extras.values()))
-    return texts if plain and message.role in ("system", "developer") else None
+def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], int]:
+    """System messages at the front become the system text: strict chat templates take only one."""
+    texts: list[Text] = []
+    for count, message in enumerate(messages):
+        found = [part for part in message.parts if isinstance(part, Text)]
+        plain = len(found) == len(message.parts) and not (message.extras and any(message.extras.values()))
+        if message.role not in ("system", "developer") or not plain:
+            return tuple(texts), count
+        texts += found
+    return tuple(texts), len(messages)
 
 
 def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
@@ -213,50 +220,65 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
 
 
-class RenderHistory(Fold, frozen=True):
-    """Past messages in the dialect. `takes_system`: system messages at the front become the system text:
-    strict chat templates take only one."""
+class _Rendered(KeptResult):
+    """Messages of a client, from the one at `start` on, in the dialect, and the calls among them."""
 
-    tools: DialectTools
-    takes_system: bool
-
-    def begin(self, state: _RenderState | None = None) -> HistoryRenderer:
-        return HistoryRenderer(self, state or _RenderState())
-
-
-class _RenderState(Struct, frozen=True, gc=False):
-    calls: dict[str, PastCall] = {}
-    count: int = 0
-    system: tuple[Text, ...] = ()
-    is_leading: bool = True
+    source: tuple[Message, ...]
+    start: int
+    messages: tuple[Message, ...]
+    calls: dict[str, PastCall]
+    count: int
+    losses: tuple[Loss, ...]
 
 
-class HistoryRenderer(FoldRun):
-    """It keeps the calls by id, because results name only their ids."""
+class HistoryRenderer:
+    """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
 
-    def __init__(self, fold: RenderHistory, state: _RenderState) -> None:
-        super().__init__()
-        self._tools, self._losses = fold.tools, self.losses
-        self._dialect, self._declared = fold.tools.dialect, fold.tools.declared
-        self._calls, self._count = state.calls.copy(), state.count
-        self._system, self._is_leading = list(state.system), state.is_leading and fold.takes_system
+    def __init__(self, tools: DialectTools, losses: Losses) -> None:
+        self._tools, self._losses = tools, losses
+        self._dialect, self._declared = tools.dialect, tools.declared
+        self._calls: dict[str, PastCall] = {}
+        self._count = 0
 
-    def state(self) -> _RenderState:
-        return _RenderState(self._calls.copy(), self._count, tuple(self._system), self._is_leading)
+    def render(
+        self, messages: tuple[Message, ...], start: int, past: Past | None
+    ) -> tuple[tuple[Message, ...], Past | None]:
+        """The messages from `start` on in the dialect, and what was made of these before."""
+        if (
+            past is None
+            or len(past.messages) <= start
+            or not is_same(past.messages, messages[: len(past.messages)])
+        ):
+            return tuple(self._written(messages[start:])), None
+        known: _Rendered | None = past.made.get(self._tools)
+        if known is None or known.source is not past.messages or known.start != start:
+            known = self._learnt(known, past.messages, start)
+            past.keep(self._tools, known)
+        self._calls, self._count = known.calls.copy(), known.count
+        if known.losses:
+            self._losses.extend(known.losses)
+        new = self._written(messages[len(known.source) :])
+        return (*known.messages, *new), past.after(known.messages, known.made)
 
-    def facts(self) -> tuple[Text, ...]:
-        return tuple(self._system)
+    def _learnt(self, before: _Rendered | None, source: tuple[Message, ...], start: int) -> _Rendered:
+        """All of `source`, from what was written of its first messages on."""
+        if before and (before.start != start or not is_same(before.source, source[: len(before.source)])):
+            before = None
+        losses, self._losses = self._losses, Losses()
+        known = before.count if before else 0
+        if before:
+            self._calls, self._count = before.calls.copy(), before.count
+            self._losses.extend(before.losses)
+        new = self._written(source[len(before.source) if before else start :])
+        messages = (*before.messages, *new) if before else tuple(new)
+        reported, self._losses = tuple(self._losses), losses
+        made = before.made.copy() if before else {}
+        size = (before.size if before else 0) + sum(map(weigh, new))
+        size += sum([weigh(call.arguments) for call in self._calls.values() if call.number >= known])
+        return _Rendered(source, start, messages, self._calls, self._count, reported, made=made, size=size)
 
-    def feed(self, items: Sequence[Message], /) -> list[Message]:
-        out: list[Message] = []
-        for message in items:
-            if self._is_leading:
-                if (texts := _system_text(message)) is not None:
-                    self._system += texts
-                    continue
-                self._is_leading = False
-            out += self._message(message)
-        return out
+    def _written(self, messages: Iterable[Message]) -> list[Message]:
+        return [written for message in messages for written in self._message(message)]
 
     def _message(self, message: Message) -> tuple[Message, ...]:
         if _is_plain(message):

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dragoman.core.conversation import RequestShape, decode_whole, encode_conversation
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, some, turns_of
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Text, ToolDeclaration, Wire
+from dragoman.core.model import Foreign, Message, Request, Text, ToolResult, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
-from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers
+from dragoman.protocols.anthropic.hosted import (
+    decode_servers,
+    encode_servers,
+    inline_definitions,
+    loaded_tools,
+)
 from dragoman.protocols.anthropic.messages import (
-    DecodedMessages,
-    DecodeMessages,
-    EncodeForeign,
-    EncodeNative,
-    ForeignFacts,
+    decode_message,
     decode_system,
-    is_blank,
+    encode_foreign,
+    encode_native,
+    is_system,
 )
 from dragoman.protocols.anthropic.parts import encode_content
 from dragoman.protocols.anthropic.settings import (
@@ -50,27 +52,24 @@ _WITHHELD = "system"  # key of the extras: system blocks that only Anthropic get
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Anthropic unchanged."""
-    return decode_whole(CONVERSATION, body, losses)
-
-
-def finish_head(head: Request, messages: DecodedMessages, losses: Losses) -> Request:
-    """With the tools that messages define or load."""
-    tools, edits = head.tools, head.edits
-    if inline := messages.inline():
+    wires = turns_of(body, "messages", PROTOCOL_NAME)
+    messages, past = decode_turns(wires, "messages", decode_message, losses)
+    request, names = decode_head(body, head := known_head(wires), _decode_head, losses)
+    tools, edits = request.tools, request.edits
+    if some(messages, past, is_system) and (inline := inline_definitions(messages)):
         tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
-    if names := deferred(tools, losses):
-        tools = load(tools, losses, messages.loaded(names))
-    if edits is None and messages.is_compacted:
+        names = deferred(tools, losses)
+    if names:
+        tools = load(tools, losses, names & loaded_tools(messages))
+    if edits is None and messages and messages[0].parts and type(messages[0].parts[0]) is Foreign:
         edits = ()  # a compaction block at the beginning counts as an edit
-    if tools is head.tools and edits is head.edits:
-        return head
-    return replace(head, tools=tools, edits=edits)
+    return replace(request, messages=messages, tools=tools, edits=edits, past=past, head=head)
 
 
-def decode_head(body: Wire, losses: Losses) -> Request:
-    """Everything but the messages."""
+def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
+    """Everything but the messages, and the names of the tools that these must load."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    fields.rest.pop("messages", None)
+    del fields.rest["messages"]
     model, stream = fields.nonempty("model"), fields.flag("stream")
     system, withheld = decode_system(fields, losses)
     declared = fields.list("tools") if fields.rest.get("tools") != [] else None
@@ -84,7 +83,7 @@ def decode_head(body: Wire, losses: Losses) -> Request:
     edits = decode_edits(fields, losses) if "context_management" in body else None
     compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
-    return Request(
+    request = Request(
         model,
         (),
         system,
@@ -97,48 +96,34 @@ def decode_head(body: Wire, losses: Losses) -> Request:
         edits,
         extras={PROTOCOL_NAME: extras},
     )
+    return request, deferred(tools, losses)
 
 
 def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    return encode_conversation(CONVERSATION, request, losses, profile)
-
-
-def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
-    if is_native(request):
-        return (EncodeNative(),)
-    declares = any(isinstance(tool, ToolDeclaration) for tool in request.tools)
-    finds_calls = not declares or bool(allowed(request.tool_choice))
-    return (EncodeForeign(profile.system_messages, profile.prefill, profile.automatic_cache, finds_calls),)
-
-
-def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
     if not native:
         body["max_tokens"] = encode_max_tokens(request, profile, losses)
-    system, body["messages"] = list(request.system), messages.entries
-    messages.report(losses)
-    facts: ForeignFacts | None = messages.facts
-    if facts:
-        system = [text for text in (*system, *facts.system) if not is_blank(text.text)]
-        if request.settings.output and request.settings.output.kind == "json":
-            system.append(Text(JSON_INSTRUCTION))
+    system, body["messages"] = (
+        encode_native(request, losses) if native else encode_foreign(request, profile, losses)
+    )
+    if not native and request.settings.output and request.settings.output.kind == "json":
+        system = [*system, Text(JSON_INSTRUCTION)]
     if system:
         body["system"] = encode_content(system, losses)
-    body |= _encode_head(request, losses, profile)
-    if facts is None:
+    body |= encode_head(request, losses, profile, _encode_head)
+    if native:
         extras = own(request.extras, PROTOCOL_NAME)
         if profile.hosted_tools is not None and "mcp" not in profile.hosted_tools:
             extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
         return _as_it_came(body, extras)
     tools = "tools" in body
     if not tools:
-        body |= declare_used(facts.calls, losses)
-    marked = facts.has_marks or any(text.cache for text in request.system)
-    if profile.automatic_cache and (tools or facts.several) and not marked:
+        body |= declare_used(request.messages, losses)
+    if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _has_marks(request):
         body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
-    return body | encode_settings(request, body, facts.lacks_thinking, profile, losses)
+    return body | encode_settings(request, body, profile, losses)
 
 
 def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
@@ -153,6 +138,19 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     return body
 
 
+def _has_marks(request: Request) -> bool:
+    """Whether the client sets cache breakpoints itself."""
+    in_messages = some(request.messages, request.past, _is_marked)
+    return in_messages or any(text.cache for text in request.system)
+
+
+def _is_marked(message: Message) -> bool:
+    for part in message.parts:
+        if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
+            return True
+    return False
+
+
 def _as_it_came(body: Wire, extras: Wire) -> Wire:
     if withheld := extras.get(_WITHHELD):
         system = body.get("system", [])
@@ -160,14 +158,3 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
         for place, block in withheld:
             system.insert(place, block)
     return {**extras, **body}
-
-
-CONVERSATION = RequestShape(
-    protocol=PROTOCOL_NAME,
-    field="messages",
-    decode_head=decode_head,
-    decode_messages=lambda head, whole: DecodeMessages(),
-    finish_head=finish_head,
-    encode_messages=encode_messages,
-    encode_around=encode_around,
-)

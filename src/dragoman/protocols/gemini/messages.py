@@ -7,27 +7,31 @@ consecutive messages of one role become one content.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import eq
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
-from dragoman.core.conversation import read_array
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, field_of, own
-from dragoman.core.fold import DecodeRun, Fold, FoldRun, Restart
+from dragoman.core.fields import Fields, describe, own
+from dragoman.core.history import EncodeAlone, decode_turns, sent_prefix
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Message,
+    Past,
     Reasoning,
+    Request,
     Role,
     Text,
     ToolCall,
     ToolResult,
     Wire,
 )
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
 from dragoman.protocols.gemini.wire import (
     NO_EXTRAS,
@@ -51,39 +55,15 @@ _SYSTEM = frozenset({"system", "developer"})
 Calls = Callable[[], dict[str, ToolCall]]  # of the conversation, by id
 
 
-def read_contents(body: Wire, field: str, protocol: str) -> list[Any]:
-    """An array of contents; some clients send a single one, or a string."""
-    contents = field_of(body, field, protocol)
+def decode_contents(contents: Any, losses: Losses) -> tuple[tuple[Message, ...], Past | None]:
+    """An array of contents, and which of them came before; some clients send a single one, or a string."""
     if is_object(contents) or isinstance(contents, str):
-        return [contents]
-    return read_array(body, field, protocol)
-
-
-class DecodeContents(Fold, frozen=True):
-    """`rejoins`: all of them come together, so that state can be put back onto an earlier text."""
-
-    rejoins: bool
-
-    def begin(self, state: int | None = None) -> DecodeRun:
-        return _ContentReader(self.rejoins, state or 0)
-
-
-class _ContentReader(DecodeRun):
-    def __init__(self, rejoins: bool, count: int) -> None:
-        super().__init__(_decode_content, "contents", count)
-        self._rejoins, self._messages = rejoins, list[Message]()
-
-    def feed(self, items: Sequence[Any], /) -> list[Message]:
-        messages = super().feed(items)
-        if self._rejoins:
-            self._messages += messages
-            return []
-        if any(_is_trailer(part) for message in messages for part in message.parts):
-            raise Restart
-        return messages
-
-    def close(self) -> Sequence[Message]:
-        return _rejoined(tuple(self._messages))
+        contents = [contents]
+    if not is_array(contents):
+        got = "nothing" if contents is None else describe(contents)
+        raise WireError(PROTOCOL_NAME, "contents", f"expected an array, got {got}")
+    messages, past = decode_turns(contents, "contents", _decode_content, losses)
+    return _rejoined(messages), past
 
 
 def _decode_content(content: Any, where: str, losses: Losses) -> Message:
@@ -132,58 +112,37 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
     return texts
 
 
-class PlaceSystem(Fold, frozen=True):
-    """System text inside the conversation becomes user text in its place: in front it would invalidate the
-    cached prefix (G54). That in front of the conversation is for `systemInstruction`."""
+def split_system(request: Request, losses: Losses) -> tuple[list[Text], Sequence[Message]]:
+    """The system text in front of the conversation, and the conversation.
 
-    def begin(self, state: _SystemState | None = None) -> FoldRun:
-        return _SystemPlacer(state or _SystemState())
+    Later system text becomes user text in its place: in front it would invalidate the cached prefix (G54).
+    """
+    system, leading = list(request.system), 0
+    for message in request.messages:
+        if message.role not in _SYSTEM:
+            break
+        system += _system_texts(message, losses)
+        leading += 1
+    messages = request.messages[leading:]
+    if _SYSTEM.isdisjoint([message.role for message in messages]):
+        return system, messages
+    return system, _with_system_as_user(messages, losses)
 
 
-class _SystemState(Struct, frozen=True, gc=False):
-    """`waiting`: system text that waits until the results of the calls before it were written."""
-
-    system: tuple[Text, ...] = ()
-    is_leading: bool = True
-    waiting: tuple[Message, ...] = ()
-
-
-class _SystemPlacer(FoldRun):
-    def __init__(self, state: _SystemState) -> None:
-        super().__init__()
-        self._system, self._is_leading = list(state.system), state.is_leading
-        self._waiting = list(state.waiting)
-
-    def state(self) -> _SystemState:
-        return _SystemState(tuple(self._system), self._is_leading, tuple(self._waiting))
-
-    def facts(self) -> tuple[Text, ...]:
-        return tuple(self._system)
-
-    def feed(self, items: Sequence[Message], /) -> list[Message]:
-        placed: list[Message] = []
-        for message in items:
-            if message.role in _SYSTEM:
-                self._take(message)
-                continue
-            self._is_leading = False
-            if self._waiting and not any(isinstance(part, ToolResult) for part in message.parts):
-                placed += self._waiting
-                self._waiting = []
+def _with_system_as_user(messages: Sequence[Message], losses: Losses) -> list[Message]:
+    placed: list[Message] = []
+    waiting: list[Message] = []
+    for message in messages:
+        if message.role in _SYSTEM:
+            why = "Gemini has no system text inside the conversation: it is sent as the user's"
+            losses.changed(message.where, why, "message.role")
+            waiting.append(replace(message, role="user", parts=tuple(_system_texts(message, losses))))
+        elif waiting and any(isinstance(part, ToolResult) for part in message.parts):
             placed.append(message)  # results must follow their calls
-        return placed
-
-    def _take(self, message: Message) -> None:
-        if self._is_leading:
-            self._system += _system_texts(message, self.losses)
-            return
-        why = "Gemini has no system text inside the conversation: it is sent as the user's"
-        self.losses.changed(message.where, why, "message.role")
-        parts = tuple(_system_texts(message, self.losses))
-        self._waiting.append(replace(message, role="user", parts=parts))
-
-    def close(self) -> list[Message]:
-        return self._waiting
+        else:
+            placed += [*waiting, message]
+            waiting = []
+    return placed + waiting
 
 
 def _system_texts(message: Message, losses: Losses) -> list[Text]:
@@ -193,71 +152,101 @@ def _system_texts(message: Message, losses: Losses) -> list[Text]:
     return [part for part in message.parts if isinstance(part, Text)]
 
 
-class EncodeContents(Fold, frozen=True):
-    """Neighbours of one role become one content, unless the request is native. `nested`: results hold their
-    media; `signs`: the first call of a turn needs a signature."""
-
-    native: bool
-    nested: bool
-    signs: bool
-
-    def begin(self, state: _ContentState | None = None) -> FoldRun:
-        return _ContentWriter(self, state or _ContentState())
-
-
-class _ContentState(Struct, frozen=True, gc=False):
-    """`content` may go on; `where` is the place of the last message."""
-
-    content: Wire | None = None
-    where: str = ""
+def encode_contents(
+    messages: Sequence[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
+) -> list[Wire | Raw]:
+    nested, signs = native or profile.media_in_results, profile.signed_calls
+    contents = None
+    if request.past and not native:
+        front = request.messages[: len(request.messages) - len(messages)]
+        alone = partial(_encode_alone, nested, signs)
+        contents = _encode_in_turn((*front, *messages), len(front), request.past, alone, losses)
+    return contents or _encode_joined(messages, request, native, nested, signs, losses)
 
 
-class _ContentWriter(FoldRun):
-    def __init__(self, fold: EncodeContents, state: _ContentState) -> None:
-        super().__init__()
-        self._fold, self._content, self._where = fold, _copied(state.content), state.where
-
-    def state(self) -> _ContentState:
-        return _ContentState(_copied(self._content), self._where)
-
-    def feed(self, items: Sequence[Message], /) -> list[Wire]:
-        native, nested, signs = self._fold.native, self._fold.nested, self._fold.signs
-        calls, contents = _CallsById(items), list[Wire]()
-        for message in items:
-            self._where = message.where
-            parts = _encode_parts(message, calls, nested, native, self.losses)
-            if signs and message.role == "assistant" and not (native and _begins_with_own_call(message)):
-                _sign_call(parts, message, self.losses)
-            content = _encode_content(message, parts)
-            if native:
-                contents.append(content)
-            elif self._content and self._content.get("role") == content.get("role"):
-                self._content["parts"] += parts
-            elif parts:
-                if self._content:
-                    contents.append(self._content)
-                self._content = content
-        return contents
-
-    def close(self) -> list[Wire]:
-        if not self._content:
-            return []
-        if self._content.get("role") == "model":
-            why = "Gemini does not continue the assistant's last message, but answers it"
-            self.losses.changed(self._where, why, "message.prefill")
-        return [self._content]
+def _encode_in_turn(
+    messages: tuple[Message, ...], start: int, past: Past, alone: EncodeAlone, losses: Losses
+) -> list[Wire | Raw] | None:
+    """Messages from `start` on in which user and model take turns, the user last, as in nearly every request;
+    None for others."""
+    roles = [message.role for message in messages[start:]]
+    if any(map(eq, roles, roles[1:])) or roles[-1:] != ["user"]:
+        return None
+    reported = Losses()
+    count, contents = sent_prefix(messages, start, past, "contents", alone, reported)
+    for message in messages[count:]:
+        if (content := alone(message, reported)) is None:
+            return None
+        contents += content
+    if reported.items:
+        losses.extend(reported)
+    return contents
 
 
-def _copied(content: Wire | None) -> Wire | None:
-    return {**content, "parts": [*content["parts"]]} if content else None
+def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
+    """A message that depends on no other, as a content; None where nothing is left of it."""
+    parts = _encode_parts_alone(nested, signs, message, losses)
+    return [_encode_content(message, parts)] if parts else None
+
+
+def _encode_parts_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
+    """The parts of a message that depend on no other; None where a result does not name its call, and where
+    the content has fields of its own: those decide whether it is joined to its neighbour."""
+    if own(message.extras, PROTOCOL_NAME):
+        return None
+    for part in message.parts:
+        if type(part) is ToolResult and not part.name:
+            return None
+    calls = _CallsById((message,))
+    parts = _encode_parts(message, calls, nested, False, losses)
+    if signs and message.role == "assistant":
+        _sign_call(parts, calls, losses)
+    return parts or None
+
+
+def _encode_joined(
+    messages: Sequence[Message], request: Request, native: bool, nested: bool, signs: bool, losses: Losses
+) -> list[Wire | Raw]:
+    """Neighbours of one role become one content, unless the request is native."""
+    calls = _CallsById(request.messages)
+    contents: list[Wire] = []
+    count = 0
+    if request.past and not native:
+        front = request.messages[: len(request.messages) - len(messages)]
+        alone = partial(_encode_parts_alone, nested, signs)
+        count, entries = sent_prefix((*front, *messages), len(front), request.past, "", alone, losses, False)
+        count -= len(front)
+        for message, entry in zip(messages, entries, strict=False):
+            _add_content(contents, "model" if message.role == "assistant" else "user", entry)
+    for message in messages[count:]:
+        parts = _encode_parts(message, calls, nested, native, losses)
+        if signs and message.role == "assistant" and not (native and _begins_with_own_call(message)):
+            _sign_call(parts, calls, losses)
+        content = _encode_content(message, parts)
+        if not native and contents and contents[-1].get("role") == content.get("role"):
+            contents[-1]["parts"] += parts
+        elif parts or native:
+            contents.append(content)
+    if not native and contents and contents[-1].get("role") == "model":
+        why = "Gemini does not continue the assistant's last message, but answers it"
+        losses.changed(messages[-1].where, why, "message.prefill")
+    return [*contents]
+
+
+def _add_content(contents: list[Wire], role: str, parts: Raw) -> None:
+    """Add the parts of a message that was sent before."""
+    if contents and contents[-1]["role"] == role:
+        contents[-1]["parts"].append(parts)
+    else:
+        contents.append({"parts": [parts], "role": role})
 
 
 class _CallsById:
-    """The calls of some messages; looked up once something needs them."""
+    """The calls of the conversation; looked up once something needs them."""
 
     __slots__ = ("_found", "_messages")
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: tuple[Message, ...]) -> None:
         self._messages, self._found = messages, None
 
     def __call__(self) -> dict[str, ToolCall]:
@@ -319,15 +308,14 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     return part
 
 
-def _sign_call(parts: list[Wire], message: Message, losses: Losses) -> None:
+def _sign_call(parts: list[Wire], calls: Calls, losses: Losses) -> None:
     """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99).
 
     Earlier ones get it too: a prefix that changes with the next text of the user would not be cached.
     """
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None and "thoughtSignature" not in first:
-        id = first["functionCall"].get("id", "")
-        call = next((part for part in message.parts if type(part) is ToolCall and part.id == id), None)
+        call = calls().get(first["functionCall"].get("id", ""))
         if call is None:  # Gemini ran it itself
             return
         first["thoughtSignature"] = SENTINEL

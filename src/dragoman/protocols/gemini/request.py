@@ -5,20 +5,15 @@ The model stands in the URL, system text beside the conversation, and most setti
 
 from __future__ import annotations
 
-from dragoman.core.conversation import RequestShape, decode_whole, encode_conversation
-from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from msgspec.structs import replace
+
+from dragoman.core.fields import Fields, field_of, own
+from dragoman.core.history import decode_head, encode_head, known_head
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.gemini.messages import (
-    DecodeContents,
-    EncodeContents,
-    PlaceSystem,
-    decode_system,
-    read_contents,
-)
+from dragoman.protocols.gemini.messages import decode_contents, decode_system, encode_contents, split_system
 from dragoman.protocols.gemini.parts import encode_part
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
 from dragoman.protocols.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
@@ -29,13 +24,16 @@ _REMAINDERS = frozenset({"toolConfig", "systemInstruction"})  # the extras hold 
 
 def decode_request(body: Wire, losses: Losses) -> Request:
     """Settings are decoded, and also kept in the extras: they go back to Gemini unchanged."""
-    return decode_whole(CONVERSATION, body, losses)
+    contents = field_of(body, "contents", PROTOCOL_NAME)
+    messages, past = decode_contents(contents, losses)
+    request = decode_head(body, head := known_head(contents), _decode_head, losses)
+    return replace(request, messages=messages, past=past, head=head)
 
 
-def decode_head(body: Wire, losses: Losses) -> Request:
+def _decode_head(body: Wire, losses: Losses) -> Request:
     """Everything but the contents."""
     fields = _opened_body(body)
-    fields.rest.pop("contents", None)
+    del fields.rest["contents"]
     model = fields.text("model").removeprefix("models/")
     system = decode_system(fields, losses)
     tools, choice = decode_tools(fields, losses), decode_choice(fields, losses)
@@ -46,23 +44,13 @@ def decode_head(body: Wire, losses: Losses) -> Request:
 
 
 def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    return encode_conversation(CONVERSATION, request, losses, profile)
-
-
-def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
-    native = is_native(request)
-    nested = native or profile.media_in_results
-    return PlaceSystem(), EncodeContents(native, nested, profile.signed_calls)
-
-
-def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     native = is_native(request)
     extras = own(request.extras, PROTOCOL_NAME)
-    body: Wire = {"contents": messages.entries}
-    messages.report(losses)
-    if parts := [wire for part in (*request.system, *messages.facts) for wire in encode_part(part, losses)]:
+    system, messages = split_system(request, losses)
+    body: Wire = {"contents": encode_contents(messages, request, native, profile, losses)}
+    if parts := [wire for part in system for wire in encode_part(part, losses)]:
         body["systemInstruction"] = {"parts": parts, **(extras.get("systemInstruction") or {})}
-    body |= _encode_head(request, losses, profile)
+    body |= encode_head(request, losses, profile, _encode_head)
     if not native:
         return body
     return body | {key: value for key, value in extras.items() if key not in _REMAINDERS or key not in body}
@@ -90,14 +78,3 @@ def _opened_body(body: Wire) -> Fields:
     if rest:
         fields.rest["config"] = rest
     return fields
-
-
-CONVERSATION = RequestShape(
-    protocol=PROTOCOL_NAME,
-    field="contents",
-    read=read_contents,
-    decode_head=decode_head,
-    decode_messages=lambda head, whole: DecodeContents(whole),
-    encode_messages=encode_messages,
-    encode_around=encode_around,
-)

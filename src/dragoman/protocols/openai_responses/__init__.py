@@ -11,7 +11,8 @@ from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.executed import encode_hosted_call
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
-from dragoman.protocols.openai_responses.request import CONVERSATION, decode_request, encode_request
+from dragoman.protocols.openai_responses.messages import repeats
+from dragoman.protocols.openai_responses.request import decode_request, encode_request
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_responses.settings import SPELLING
@@ -58,7 +59,8 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: with_listed_tools(MARKED if profile.cache_breakpoints else LIMITS, profile),
-    conversation=CONVERSATION,
+    turns="input",
+    repeats=repeats,
     terminal=(
         b"event: response.completed",
         b"event: response.incomplete",
