@@ -29,7 +29,7 @@ def test_state_that_is_withheld_is_reported_at_its_part() -> None:
     turns = [{"role": "assistant", "content": [thinking, {"type": "text", "text": "Hi"}]}]
     exchange = dragoman.Exchange("anthropic", "gemini")
     exchange.request({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}, *turns]})
-    (loss,) = [loss for loss in exchange.losses if "state" in loss.why]
+    (loss,) = [loss for loss in exchange.losses if "signed by" in loss.why]
     assert loss.where == "messages[1].content[0]"
 
 

@@ -22,7 +22,8 @@ from fuzz import samples
 from fuzz.mutations import ODD, changed, cut, mixed, paths, printed, spoiled
 
 PROVIDERS = '[store]\nurl = "memory:"\n' + "".join(
-    f'[providers.{name}]\nprotocol = "{name}"\nbase_url = "demo:"\n' for name in upstream_names()
+    f'[providers.{name}]\nprotocol = "{name}"\nbase_url = "demo:"\napi_key = "fuzz"\n'
+    for name in upstream_names()
 )
 PROVIDERS += '[providers.spoken]\nprotocol = "openai-chat"\nbase_url = "demo:"\ndialect = "hermes"\n'
 UPSTREAMS = (*upstream_names(), "spoken")

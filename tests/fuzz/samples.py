@@ -16,6 +16,15 @@ KEPT = "qwen-chat"  # Chat, from a server that keeps the conversation
 NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
 
 
+# At a cloud the bodies are those of the vendor; what is around them is tested with the gateway
+AT_CLOUDS = {
+    "azure-openai": "openai-chat",
+    "bedrock-invoke": "anthropic",
+    "vertex-claude": "anthropic",
+    "vertex-gemini": "gemini",
+}
+
+
 @cache
 def requests(protocol: str) -> list[Any]:
     """Requests of clients of this protocol, and requests to its upstreams."""
@@ -25,6 +34,7 @@ def requests(protocol: str) -> list[Any]:
 
 @cache
 def replies(protocol: str) -> list[Any]:
+    protocol = AT_CLOUDS.get(protocol, protocol)
     if protocol == KEPT:
         named = [{**reply, **NAMES} for reply in replies("openai-chat")]
         return [*named, {"success": True, "data": named[0]}]
@@ -34,6 +44,7 @@ def replies(protocol: str) -> list[Any]:
 
 @cache
 def streams(protocol: str) -> list[bytes]:
+    protocol = AT_CLOUDS.get(protocol, protocol)
     if protocol == KEPT:
         created = b"data: %b\n\n" % json.dumps({"response.created": NAMES}).encode()
         return [created + stream for stream in streams("openai-chat")]
