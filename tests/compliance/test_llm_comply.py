@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from bench.score import FORMATS, IGNORED
 
 from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, configuration, demo, gateway
 
@@ -18,18 +19,9 @@ from llm_comply.runner import TestRunner as Runner  # noqa: E402 - it may not be
 from llm_comply.schema import SpecLoader  # noqa: E402 - it may not be installed
 from llm_comply.tests import get_tests  # noqa: E402 - it may not be installed
 
-# format -> its schemas, base URL behind the gateway's address, header of the key, further headers
-FORMATS: dict[str, tuple[str, str, str, dict[str, str]]] = {
-    "openai-chat": ("openai_chat.json", "/v1", "Authorization", {}),
-    "open-responses": ("openresponses.json", "/v1", "Authorization", {}),
-    "anthropic": ("anthropic.json", "/v1", "x-api-key", {"anthropic-version": "2023-06-01"}),
-    "google-genai": ("", "", "x-goog-api-key", {}),
-}
 SPECS = Path(llm_comply.__file__).parent / "specs"
 # Tests of reasoning are skipped for models with other names
 NAMES = {"openai-chat": "gpt-5", "anthropic": "claude-sonnet-4-5"}
-# Its table lacks two events that its own schema of Open Responses defines
-IGNORED = ["unknown SSE event type: response.reasoning_summary_text."]
 CASES = [(name, case.id) for name in FORMATS for case in get_tests(name)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -18,7 +17,7 @@ from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, ModelTarget
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
-from dragoman.profiles import known
+from dragoman.profiles import describe_unknown, known
 
 EXAMPLES = """\b
 Examples:
@@ -134,10 +133,7 @@ def _refuse_unknown_provider(model: str, config: Config) -> None:
     """`route` takes a name with an unknown prefix for a model with a colon in it, as Ollama has them."""
     name, colon, _ = model.partition(":")
     if colon and not provider_named(config, name) and name not in known() and not matching_row(config, model):
-        listed = sorted({*config.providers, *known()})
-        close = get_close_matches(name, listed, 1)
-        meant = f" Did you mean {close[0]!r}?" if close else ""
-        raise click.UsageError(f"Unknown provider {name!r}.{meant} Known: {', '.join(listed)}.")
+        raise click.UsageError(describe_unknown(name, {*config.providers, *known()}))
 
 
 def _refuse_other_vendor(agent: AgentProgram, target: Target) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,15 @@ from dragoman.dialects.engine.dialect import Dialect
 from dragoman.http.client import Client, CredentialFailed, Reply, Timeouts, Transport, TransportError
 from dragoman.http.client.retries import send_once, unreachable
 from dragoman.model_lists import fetch_model_names
-from dragoman.profiles import ProfileRow, bare_model, known_server, profile_of, split_model, vendor_named
+from dragoman.profiles import (
+    ProfileRow,
+    bare_model,
+    describe_unknown,
+    known_server,
+    profile_of,
+    split_model,
+    vendor_named,
+)
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import upstream as find_codec
 
@@ -176,10 +183,8 @@ def provider_named(name: str) -> Provider:
     """The known provider of that name, with the key and the address that are in the environment now."""
     known = known_providers()
     if name not in known:
-        close = get_close_matches(name, known, 1)
-        meant = f" Did you mean {close[0]!r}?" if close else ""
         raise ConfigError(
-            f"Unknown provider {name!r}.{meant} Known: {_listed()}. "
+            f"{describe_unknown(name, known)} "
             "Define others as Provider(name, protocol=…, base_url=…), or under [providers.NAME]."
         )
     key, url = known[name].key_from(os.environ), known[name].url_in(os.environ)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 
 from msgspec import Struct
@@ -147,6 +148,14 @@ def known() -> dict[str, ProviderSettings]:
         )
         for name, row in server_tables().items()
     }
+
+
+def describe_unknown(name: str, providers: Iterable[str]) -> str:
+    """The error for a provider that is none of `providers`."""
+    listed = sorted(providers)
+    close = get_close_matches(name, listed, 1)
+    meant = f" Did you mean {close[0]!r}?" if close else ""
+    return f"Unknown provider {name!r}.{meant} Known: {', '.join(listed)}."
 
 
 def split_model(name: str) -> tuple[str, str, str]:
