@@ -198,8 +198,13 @@ def _cloud(prefix: str, base_url: str, params: SourceTable) -> tuple[dict[str, A
         return {"protocol": "openai-chat", "base_url": base_url}, "cloudflare"
     for name in [name for name in params.names() if name.startswith(("aws_", "vertex_", "azure_"))]:
         params.take(name)
+    if prefix.startswith(("bedrock", "vertex_ai")):
+        raise Unserved(
+            f"a provider at {_CLOUDS[prefix]} is not carried over",
+            "Write its block by hand: the page on clouds has one of five lines for each.",
+        )
     raise Unserved(
-        f"dragoman has no upstream for {_CLOUDS[prefix]} yet",
+        f"dragoman has no upstream for {_CLOUDS[prefix]}",
         "Keep a server of the Chat API before it, or route the name to another provider.",
     )
 
