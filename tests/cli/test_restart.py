@@ -200,3 +200,25 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(monkeypatch: pytest.Monk
             else:
                 with pytest.raises(ConfigError, match="the address of the inherited socket"):
                     serve.bind(Config(keys=keys))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sigterm_drains_before_it_ends(tmp_path: Path, workers: str) -> None:
+    """A balancer is told to go elsewhere while everything is still served; a second signal ends that."""
+    (tmp_path / "dragoman.toml").write_text("[server]\ndrain = 86400\n")
+    with serving(tmp_path, "--workers", workers) as (url, process, _):
+        assert readiness(url) == 200  # it serves, so it takes signals
+        process.terminate()
+        wait_until(lambda: readiness(url) == 503)
+        assert status(url) == 200
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def readiness(url: str) -> int:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -152,6 +152,23 @@ def test_not_ready_where_the_store_cannot_be_opened(monkeypatch: pytest.MonkeyPa
         assert send(stand.url, "GET", "/readyz").status == 503
 
 
+def test_ready_without_the_database_that_all_share() -> None:
+    """A balancer that took it out would take out all, and requests that need no store with them."""
+    with gateway('[store]\nurl = "postgresql://127.0.0.1:1/nobody"\n') as stand:
+        got = send(stand.url, "GET", "/readyz")
+        assert (got.status, got.json["status"], got.json["store"]) == (200, "ok", "cannot be read")
+        got = send(stand.url, "GET", "/readyz?store=required")
+        assert (got.status, got.json["status"]) == (503, "the store cannot be read")
+
+
+def test_not_ready_while_it_drains() -> None:
+    with gateway("") as stand:
+        stand.gateway.is_draining = lambda: True
+        got = send(stand.url, "GET", "/readyz")
+        assert (got.status, got.json["status"]) == (503, "draining")
+        assert send(stand.url, "GET", "/healthz").status == 200
+
+
 def test_a_path_for_websockets_is_none_for_get(stand: Stand) -> None:
     assert send(stand.url, "GET", "/v1/responses").status == 405
 

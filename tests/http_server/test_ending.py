@@ -68,3 +68,24 @@ def test_a_second_word_does_not_wait() -> None:
     started.server.end_soon()
     started.server.end_soon()
     assert started.ended()
+
+
+def test_a_lame_duck_serves_as_before() -> None:
+    """And ends at a second request to end, or when its time is over."""
+    started = Started(grace=60)
+    server = started.server
+    server.loop.call_soon_threadsafe(server.end_later, NEVER)
+    wait_until(lambda: server.lame)
+    raw = Raw(started.url)
+    raw.say(post("/a"))
+    status, headers, _ = raw.hear()
+    assert (status, "connection" in headers, server.stopping) == (200, False, False)
+    server.loop.call_soon_threadsafe(server.end_later, NEVER)
+    assert raw.rest() == b""
+    assert started.ended()
+
+
+def test_a_lame_duck_ends_by_itself() -> None:
+    started = Started(grace=60)
+    started.server.loop.call_soon_threadsafe(started.server.end_later, 0.01)
+    assert started.ended()

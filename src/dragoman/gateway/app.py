@@ -164,6 +164,7 @@ class Gateway:
         if hosted is None and (settings := config.hosted):
             self._hosted = HostedTools(build_executors(settings, self.client).values(), settings.limits)
         self._observes = bool(self.recorder or self.access_log.traces)
+        self.is_draining: Callable[[], bool] = bool
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
         self.jobs = Jobs(
             config,
@@ -251,7 +252,9 @@ class Gateway:
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
         batches = BatchesHandler(config, self.jobs.batches)
-        own = own_routes.HealthHandler(self.admission, self._metrics_page, self.store)
+        own = own_routes.HealthHandler(
+            self.admission, self._metrics_page, self.store, lambda: self.is_draining()
+        )
         return {
             "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,

@@ -28,13 +28,11 @@ class Dying:
     def __init__(self) -> None:
         self.sentinel, end = os.pipe()
         os.close(end)  # ready, as the sentinel of a process that has ended is
-        self._seen = 0
+        self._seen, self.pid = 0, None  # nobody to send a signal to
 
     def is_alive(self) -> bool:
         self._seen += 1
         return self._seen == 1
-
-    def terminate(self) -> None: ...
 
 
 class Dead:

@@ -40,9 +40,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """`models` maps what a client asks for (`*` matches anything) to targets, in order.
 
     `request_timeout`: seconds that one request may take in all, 0: any time.
-    `grace`: seconds that streams get to end on shutdown. `verbose` logs both wires, redacted, to `log_file`;
-    empty: to stderr. `store_url`: the store of conversations; empty: the default file. `keys` includes those
-    of `named_keys`. `workers` processes share the port, and count the use of keys in `counting_file`.
+    `grace`: seconds that streams get to end on shutdown, after `drain` seconds in which only /readyz tells of
+    it. `verbose` logs both wires, redacted, to `log_file`; empty: to stderr. `store_url`: the store of
+    conversations; empty: the default file. `keys` includes those of `named_keys`. `workers` processes share
+    the port, and count the use of keys in `counting_file`.
     """
 
     host: str = "127.0.0.1"
@@ -61,6 +62,7 @@ class Config(Struct, frozen=True, kw_only=True):
     failed_keys_per_minute: int = 0
     reload: bool = False
     grace: int = 30
+    drain: int = 0
     request_timeout: float = 0
     providers: dict[str, ProviderSettings] = {}
     models: Models = ()
@@ -119,6 +121,7 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         failed_keys_per_minute=server.failed_keys_per_minute,
         reload=server.reload,
         grace=server.grace,
+        drain=server.drain,
         request_timeout=server.request_timeout,
         providers=providers,
         models=models,

@@ -21,6 +21,7 @@ class ServerTable(Struct, frozen=True, forbid_unknown_fields=True):
     keys: str | tuple[str, ...] = ()
     max_body_mb: Annotated[int, Meta(ge=1)] = 64
     grace: Count = 30
+    drain: Count = 0
     request_timeout: Annotated[float, Meta(ge=0)] = 0  # seconds; 0: none
     memory_mb: Count = 0
     history_mb: Count = 64

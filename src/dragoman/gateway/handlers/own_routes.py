@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -32,8 +33,17 @@ ROUTES = (
 
 
 class HealthHandler:
-    def __init__(self, admission: AdmissionControl, metrics: MetricsPage, store: LazyStore) -> None:
+    """`is_draining`: the gateway will end soon, and nothing new should be sent here."""
+
+    def __init__(
+        self,
+        admission: AdmissionControl,
+        metrics: MetricsPage,
+        store: LazyStore,
+        is_draining: Callable[[], bool] = bool,
+    ) -> None:
         self._admission, self._metrics, self._store = admission, metrics, store
+        self._is_draining = is_draining
         self._store_works, self._store_checked = True, 0.0
 
     async def health(self, request: GatewayRequest) -> None:
@@ -57,14 +67,20 @@ class HealthHandler:
         await request.writer.json(200, body)
 
     async def ready(self, request: GatewayRequest) -> None:
-        """503 while the store cannot be read.
+        """503 while it drains, or while a store of its own cannot be read.
 
         A saturated gateway is ready all the same: taken out of a balancer's list, it would leave its load to
-        the others until none is left, while each of them refuses what it cannot take in a millisecond.
+        the others until none is left, while each of them refuses what it cannot take in a millisecond. So is
+        one without the database that all share: taken out, all would be out at once, and with them the
+        requests that need no store. `?store=required` asks for it, for a start with a wrong address.
         """
         body: dict[str, object] = {"status": "ok", "dragoman": __version__, "saturated": self._admission.full}
-        if await self._has_store():
+        if self._is_draining():
+            await request.writer.json(503, {**body, "status": "draining"})
+        elif await self._has_store():
             await request.writer.json(200, body)
+        elif self._store.is_shared and request.query.get("store") != "required":
+            await request.writer.json(200, {**body, "store": "cannot be read"})
         else:
             await request.writer.json(503, {**body, "status": "the store cannot be read"})
 
@@ -75,7 +91,7 @@ class HealthHandler:
         self._store_checked = time.monotonic()
         try:
             async with asyncio.timeout(_STORE_SECONDS):
-                await self._store.get("", "readyz")
+                await self._store.check()
             self._store_works = True
         except (StoreError, TimeoutError):
             self._store_works = False

@@ -37,6 +37,7 @@ ONLY_AT_START = (
     "tls_key",
     "connections_per_address",
     "grace",
+    "drain",
     "memory",
     "store_url",
     "retention",

@@ -124,7 +124,7 @@ def run(
 
         note = partial(AccessLog.of(config).note, "process")
         reloader = ConfigReloader(config, load or (lambda: config), note)
-        Workers(work_for, reloader, workers, config.grace, listener, note).run()
+        Workers(work_for, reloader, workers, config.drain + config.grace, listener, note).run()
 
 
 def serve(
@@ -155,6 +155,7 @@ def serve(
         drain=_DRAIN,
         on_started=started,
     )
+    gateway.is_draining = lambda: server.lame
     handlers: dict[int, Callable[[], object]] = {}
     if load and sys.platform != "win32":
         note = partial(gateway.access_log.note, "process")
@@ -164,7 +165,7 @@ def serve(
             signal.SIGHUP: lambda: server.end() if reloader.hung_up else reloader.request(),
             signal.SIGUSR2: Handover(listener, server.end, note).begin,
         }
-    run_server(server, listener, signal.SIGTERM, signal.SIGINT, handlers=handlers)
+    run_server(server, listener, signal.SIGTERM, signal.SIGINT, handlers=handlers, lame_duck=config.drain)
 
 
 def _apply(gateway: Gateway, tls: ssl.SSLContext | None, config: Config) -> None:

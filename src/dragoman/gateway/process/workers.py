@@ -69,6 +69,9 @@ class Workers:
         self._early = 0  # deaths soon after a start, in a row
         self._has_served = False  # a worker lived longer than that
         self._paused_until = 0.0
+        # SIGTERM lets a worker drain. SIGINT does not: one that is replaced has a successor on its socket,
+        # and would tell a load balancer that nobody is here.
+        self._end_signal = signal.SIGINT
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT, or a successor has taken over; a second signal kills the workers."""
@@ -100,12 +103,13 @@ class Workers:
             if took_over(successor, self._note):
                 return True
         if signalled in ready:
-            match os.read(signalled, 1)[0]:
+            match number := os.read(signalled, 1)[0]:
                 case signal.SIGHUP if not self._reloader.hung_up:
                     self._reloader.request()
                 case signal.SIGUSR2:
                     self._hand_over()
                 case _:
+                    self._end_signal = signal.Signals(number)
                     return True
         if config := self._reloader.poll():
             self._replace_all(config)
@@ -128,7 +132,7 @@ class Workers:
             self._serving.add(pid)
         if len(self._serving) == self._count:
             for process in self._replaced:
-                process.terminate()
+                _signal(process, signal.SIGINT)
             report_ready()
 
     def _all(self) -> list[SpawnProcess]:
@@ -172,13 +176,18 @@ class Workers:
     def _end(self, signalled: int) -> None:
         """Terminate all workers and wait for them, unless a second signal comes."""
         for process in self._all():
-            process.terminate()
+            _signal(process, self._end_signal)
         until = time.monotonic() + self._grace + 2
         while alive := [process for process in self._all() if process.is_alive()]:
             sentinels = [process.sentinel for process in alive]  # of those that die meanwhile, too
             ready = wait([signalled, *sentinels], max(until - time.monotonic(), 0))
             if signalled in ready or not ready:
                 return
+
+
+def _signal(process: SpawnProcess, number: signal.Signals) -> None:
+    if process.pid and process.is_alive():
+        os.kill(process.pid, number)
 
 
 def _write(pipe: int, number: int) -> None:

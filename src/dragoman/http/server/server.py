@@ -32,10 +32,13 @@ class Application(Protocol):
 
 
 class HttpServer:
-    """`stopping`: no new connection or request is accepted. `now` and `date` are those of the last tick.
+    """`stopping`: no new connection is accepted. `now` and `date` are those of the last tick.
 
     On shutdown, responses under way get `grace` seconds to end, and idle connections stay open for `drain`
     seconds: a client may be sending its next request at this moment. It is answered with `connection: close`.
+
+    Before that it may be a lame duck for some seconds (`end_later`): it serves as before, and `lame` tells a
+    load balancer to send nothing new. So nothing is on its way here when the socket closes.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class HttpServer:
         self._per_address, self._addresses = connections_per_address, Counter[str]()
         self.application, self.timeouts = application, timeouts or ServerTimeouts()
         self.connections: set[ServerConnection] = set()
-        self.started = self.stopping = False
+        self.started = self.stopping = self.lame = False
         self.now, self.date = 0.0, b""
         self.loop: Any = None
         self.batch: Any = None
@@ -85,6 +88,18 @@ class HttpServer:
         """Shut down gracefully; called a second time, at once. Only on the loop."""
         if self._stop and self._abort:
             (self._abort if self._stop.is_set() else self._stop).set()
+
+    def end_later(self, seconds: float) -> None:
+        """`end` after some seconds as a lame duck; called a second time, without them. Only on the loop."""
+        if self.lame or not seconds:
+            self.end()
+        else:
+            self.lame = True
+            self.loop.call_later(seconds, self._end_lame)
+
+    def _end_lame(self) -> None:
+        if self._stop and not self._stop.is_set():
+            self.end()
 
     def end_soon(self) -> None:
         """`end`, from another thread."""
@@ -136,15 +151,17 @@ def run(
     listener: socket.socket,
     *signals: signal.Signals,
     handlers: Mapping[int, Callable[[], object]] | None = None,
+    lame_duck: float = 0,
 ) -> None:
     """Run on uvloop where it is installed, until `end` is called or one of `signals` arrives.
-    `handlers`: what other signals do."""
+    `handlers`: what other signals do. `lame_duck`: seconds from SIGTERM to the end of new connections."""
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         for number in signals:
+            seconds = lame_duck if number == signal.SIGTERM else 0
             try:
-                loop.add_signal_handler(number, server.end)
+                loop.add_signal_handler(number, server.end_later, seconds)
             except NotImplementedError:  # event loops of Windows
                 signal.signal(number, lambda number, frame: loop.call_soon_threadsafe(server.end))
         for number, handler in (handlers or {}).items():
