@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -12,11 +13,17 @@ import pytest
 from google import genai
 
 from dragoman.core import jsontext
+from dragoman.core.model import Usage
+from dragoman.gateway.admission.authentication import Caller
+from dragoman.gateway.admission.budgets import Budgets
+from dragoman.gateway.config.keys import Allowance
+from dragoman.gateway.conversations.store import StoreError
 from gateway.canned import Answer, Canned, chat, chunks, provider
 from gateway.conversations.databases import PostgresDatabase
 from gateway.plain import model_of, send
 from gateway.running import running
 from gateway.stands import UPSTREAMS, configuration, gateway
+from waiting import StillClock
 
 KEY = "alice-key"
 ALICE = f'[keys.alice]\nkey = "{KEY}"\n'
@@ -89,6 +96,62 @@ def test_where_the_server_does_not_count_an_estimate_is_marked():
         with pytest.raises(openai.RateLimitError):
             stream(stand.url)
     assert "stream_options" not in behind.requests[0].json
+
+
+class FailingStore:
+    """Counts, or refuses while `away`; a count that it holds back ends when it is released."""
+
+    def __init__(self) -> None:
+        self.away, self.counts = False, dict[tuple[str, int], int]()
+
+    async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
+        await asyncio.sleep(0)
+        if self.away:
+            raise StoreError("away")
+        self.counts[caller, day] = self.counts.get((caller, day), 0) + tokens
+
+    async def tokens(self, caller: str, day: int) -> int:
+        if self.away:
+            raise StoreError("away")
+        return self.counts.get((caller, day), 0)
+
+
+async def counted_while_away(clock: StillClock) -> tuple[FailingStore, Budgets, Caller]:
+    store = FailingStore()
+    budgets = Budgets(store, lambda error: None, clock)
+    caller = Caller("alice", "alice", Allowance(tokens_per_day=1000))
+    await budgets.add(caller, "m", Usage(1, 2), None)
+    store.away = True
+    await asyncio.gather(*[budgets.add(caller, "m", Usage(10, 0), None) for _ in range(3)])
+    assert [reading.used for reading in await budgets.read(caller)] == [33]
+    store.away = False
+    return store, budgets, caller
+
+
+def test_what_was_used_while_the_store_was_away_is_written_when_it_is_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dragoman.gateway.admission.budgets._AGAIN", 0.0)
+
+    async def run() -> None:
+        clock = StillClock()
+        store, budgets, caller = await counted_while_away(clock)
+        clock.now += 24 * 3600  # it belongs to the day on which it was used
+        while sum(store.counts.values()) < 33:
+            await asyncio.sleep(0)
+        await budgets.add(caller, "m", Usage(5, 0), None)
+        assert [*store.counts.values()] == [33, 5]
+        await budgets.close()
+        assert [*store.counts.values()] == [33, 5]
+
+    asyncio.run(run())
+
+
+def test_what_the_store_does_not_know_is_written_at_the_end():
+    async def run() -> None:
+        store, budgets, _ = await counted_while_away(StillClock())
+        await budgets.close()
+        assert [*store.counts.values()] == [33]
+
+    asyncio.run(run())
 
 
 def ask_chat(url: str, model: str, streamed: bool) -> None:

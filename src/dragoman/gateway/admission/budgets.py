@@ -2,7 +2,8 @@
 
 They are counted in the store, so that workers and replicas share them. What an exchange used is known only at
 its end, and is written before the client sees that end: a key exceeds its budget by no more than what was
-under way. While the store cannot be reached, each process counts what it sees itself.
+under way. While the store cannot be reached, each process counts what it sees itself, and writes it when the
+store is back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dragoman.gateway.conversations.store import StoreError
 _DAY = 24 * 3600
 _MICRO = 1_000_000  # dollars are counted in millionths
 _TIMEOUT = 2.0  # seconds for the store
+_AGAIN = 2.0  # seconds until what could not be written is tried again
 
 
 class UsageStore(Protocol):
@@ -103,6 +105,7 @@ class _Count(Struct):
     period: int
     used: int = 0
     pending: int = 0  # counted here, not yet in the store
+    writing: int = 0  # the part of it that is being written
     is_read: bool = False
 
 
@@ -119,7 +122,9 @@ class Budgets:
     ) -> None:
         self._store, self._report, self._now, self._shared = store, report, now, shared
         self._counts: dict[str, _Count] = {}
+        self._owed: dict[tuple[str, int], _Count] = {}  # by counter and period: not written when it should be
         self._writes: set[asyncio.Task[None]] = set()
+        self._paying: asyncio.Task[None] | None = None
 
     async def check(self, caller: Caller, model: str | None = None) -> list[MeterReading]:
         """Raises LoadShed where a budget is used up: one of all models, or with `model` one of its own."""
@@ -147,6 +152,9 @@ class Budgets:
 
     async def close(self) -> None:
         await asyncio.gather(*self._writes)
+        if self._paying:
+            self._paying.cancel()
+            await self._pay()
 
     async def _read(self, caller: Caller, meter: Meter) -> MeterReading:
         count, ends = self._count(caller, meter)
@@ -164,11 +172,39 @@ class Budgets:
     async def _add(self, caller: Caller, meter: Meter, amount: int) -> None:
         count, _ = self._count(caller, meter)
         count.used, count.pending = count.used + amount, count.pending + amount
+        await self._write(meter.counter(caller.id), count)
+
+    async def _write(self, name: str, count: _Count) -> None:
+        """What the store does not know yet, and nobody else is writing."""
+        amount = count.pending - count.writing
+        count.writing += amount
         try:
-            await self._store.add_tokens(meter.counter(caller.id), count.period, amount)
+            await self._store.add_tokens(name, count.period, amount)
             count.pending -= amount
         except StoreError as error:
             self._report(error)
+            self._owe(name, count)
+        finally:
+            count.writing -= amount
+
+    def _owe(self, name: str, count: _Count) -> None:
+        self._owed[name, count.period] = count
+        if self._paying is None or self._paying.done():
+            self._paying = asyncio.get_running_loop().create_task(self._pay_later())
+
+    async def _pay_later(self) -> None:
+        while self._owed:
+            await asyncio.sleep(_AGAIN)
+            await self._pay()
+
+    async def _pay(self) -> None:
+        """Write what is owed, up to the first failure."""
+        for (name, period), count in list(self._owed.items()):
+            if count.pending > count.writing:
+                await self._write(name, count)
+            if count.pending > count.writing:
+                return
+            del self._owed[name, period]
 
     def _count(self, caller: Caller, meter: Meter) -> tuple[_Count, float]:
         period, ends = _period(self._now(), meter.period)
