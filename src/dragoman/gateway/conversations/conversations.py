@@ -157,7 +157,10 @@ class LockedConversation:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(_LEASE / 3)
-            await self._table.lock(self._owner, self.id, self._holder)
+            try:
+                await self._table.lock(self._owner, self.id, self._holder)
+            except StoreError as error:  # the next renewal may come in time
+                self._report(error)
 
 
 def _encoded(items: Sequence[Wire]) -> list[tuple[str, bytes]]:

@@ -18,7 +18,7 @@ from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
 from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
-from dragoman.gateway.conversations.turn_writer import TurnWriter, stores_turns
+from dragoman.gateway.conversations.turn_writer import STORE_RETRY, TurnWriter, stores_turns
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest, InspectedRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
@@ -26,7 +26,9 @@ from dragoman.gateway.upstreams.routing import Target
 Targets = tuple[Target, ...]
 _NOT_IN_BACKGROUND = Failure("bad_request", "conversation: not together with background", 400)
 _NOT_OVER_WEBSOCKET = Failure("bad_request", "background: a WebSocket has no background responses", 400)
-UNREADABLE = Failure("overloaded", "the store of conversations cannot be read now", 503)
+UNREADABLE = Failure(
+    "overloaded", "the store of conversations cannot be read now", 503, retry_after=STORE_RETRY
+)
 
 
 class StoredTurns:
@@ -100,6 +102,8 @@ class StoredTurns:
             raise ConversationError(failure)
         if not stores or arrived.route.action != "generate":
             return _routed(request, targets, body)
+        if storage.required and self.store.is_away:
+            await self.store.check()  # before a model is asked and paid for what cannot be kept
         writer = (run.turn_writer if run else TurnWriter)(
             codec,
             self.store,

@@ -27,14 +27,17 @@ from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.conversations import LockedConversation
-from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
+from dragoman.gateway.conversations.store import Store, StoreAway, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed
 from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply
-_UNSTORED = Failure("server", "the answer could not be stored, but the request requires it", 500)
+STORE_RETRY = 2.0  # seconds, where the database of the store is away
+_PROBLEM = "the answer could not be stored, but the request requires it"
+_UNSTORED = Failure("server", _PROBLEM, 500)
+_UNSTORED_NOW = Failure("overloaded", f"{_PROBLEM}: its database is away", 503, retry_after=STORE_RETRY)
 
 
 def stores_turns(protocol: str, provider: ProviderSettings) -> bool:
@@ -72,6 +75,7 @@ class TurnWriter:
         self._settings = codec.inherited_settings(given)
         self._store, self._owner, self._report = store, owner, report
         self._items, self._given = items, given
+        self.failure = _UNSTORED  # where it could not be stored
         self.id = codec.id_prefix + os.urandom(16).hex()
 
     def serves(self, provider: ProviderSettings) -> bool:
@@ -93,7 +97,7 @@ class TurnWriter:
         if await self.put(out):
             return out
         if self.storage.required:
-            raise AttemptFailed(_UNSTORED)
+            raise AttemptFailed(self.failure)
         lost.append(_NOT_STORED)
         return self.labelled(reply, stored=False)
 
@@ -112,6 +116,7 @@ class TurnWriter:
                 await self._conversation.add(self._items, reply)
         except StoreError as error:
             self._report(error)
+            self.failure = _UNSTORED_NOW if isinstance(error, StoreAway) else _UNSTORED
             return False
         return True
 
@@ -215,9 +220,9 @@ class StoredStream:
 
     def _unstored(self) -> bytes:
         """An error event that continues what was sent."""
-        self._failure = _UNSTORED
+        self._failure = self._writer.failure
         first, last = (self._sent[0], self._sent[-1]) if self._sent else (b"", b"")
-        return encode_failure(self._writer.client, _UNSTORED, first, last)
+        return encode_failure(self._writer.client, self._failure, first, last)
 
 
 _NOT_STORED = Loss("changed", "store", "the store could not be written; the answer says store: false")

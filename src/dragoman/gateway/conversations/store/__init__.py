@@ -9,6 +9,7 @@ from dragoman.gateway.conversations.store.values import (
     SqlStore,
     Statement,
     Store,
+    StoreAway,
     StoredTurn,
     StoreError,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "SqlStore",
     "Statement",
     "Store",
+    "StoreAway",
     "StoreError",
     "StoredTurn",
     "open_store",

@@ -8,19 +8,29 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.core.optional import require
 from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
-from dragoman.gateway.conversations.store.values import Backend, Retention, Statement, StoredTurn, StoreError
+from dragoman.gateway.conversations.store.values import (
+    Backend,
+    Retention,
+    Statement,
+    StoreAway,
+    StoredTurn,
+    StoreError,
+)
+
+T = TypeVar("T")
 
 _SLACK = 0.05  # of the size limit may be written before a sweep is due
 _TOUCH_EVERY = 60.0  # seconds between two writes of what was read
 _EVERY = 3600.0  # seconds between sweeps, on average
+_QUICK = 1.5  # seconds
 _AT_A_TIME = 500  # handles that one statement asks for
 _ID = re.compile(r"[!-~]{1,256}")  # other ids were never stored
 
@@ -32,6 +42,7 @@ class LazyStore:
         self._address, self._retention, self._every = address, retention, every
         self._opening: asyncio.Task[Backend] | None = None
         self._backend: Backend | None = None
+        self._unopened: StoreError | None = None  # why it could not be opened the last time
         self._used_once = False
         self._sweeping: asyncio.Task[None] | None = None
         self._used: dict[tuple[str, str], None] = {}  # turns that were read since the last touch
@@ -43,6 +54,20 @@ class LazyStore:
     def opened(self) -> bool:
         """Whether it should work: it was used, or is a database that others share."""
         return self._used_once or not self._address.path
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a database server, which other gateways use too."""
+        return not self._address.path
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its server could not be reached the last time."""
+        return self._backend.is_away if self._backend else self.is_shared and self._unopened is not None
+
+    async def check(self) -> None:
+        """Raises StoreError where it cannot be read."""
+        await self.get("", "readyz")
 
     @property
     def exists(self) -> bool:
@@ -83,7 +108,7 @@ class LazyStore:
         await (await self._opened()).remember(owner, digest, handle)
 
     async def recall(self, owner: str, digest: str) -> bytes | None:
-        return await (await self._opened()).recall(owner, digest)
+        return await self._quickly(lambda store: store.recall(owner, digest))
 
     async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]:
         """Those that are stored, by their digests."""
@@ -100,7 +125,18 @@ class LazyStore:
         await (await self._opened()).add_tokens(caller, day, tokens)
 
     async def tokens(self, caller: str, day: int) -> int:
-        return await (await self._opened()).tokens(caller, day)
+        return await self._quickly(lambda store: store.tokens(caller, day))
+
+    async def _quickly(self, read: Callable[[Backend], Awaitable[T]]) -> T:
+        """For what each request asks before it goes on. A server that is slower than that is taken for one
+        that is away, until it answers again."""
+        try:
+            async with asyncio.timeout(_QUICK):
+                return await read(await self._opened())
+        except TimeoutError:
+            if self._backend:
+                self._backend.suspect()
+            raise StoreAway("the store took too long") from None
 
     async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
         return await (await self._opened()).transaction(*statements)
@@ -123,6 +159,8 @@ class LazyStore:
         if self._backend:
             return self._backend
         self._used_once = True
+        if self._opening and self._unopened:
+            raise type(self._unopened)(str(self._unopened))  # who comes during the next attempt need not wait
         if not self._opening:
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(self._end_opening)
@@ -131,7 +169,11 @@ class LazyStore:
         return await asyncio.shield(self._opening)
 
     async def _open(self) -> Backend:
-        self._backend = await _backend(self._address)
+        try:
+            self._backend = await _backend(self._address)
+        except StoreError as error:
+            self._unopened = error
+            raise
         self._sweeping = asyncio.create_task(self._sweep(self._backend))
         return self._backend
 

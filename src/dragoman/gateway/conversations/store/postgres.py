@@ -1,4 +1,11 @@
-"""A store that several gateways share: PostgreSQL with asyncpg."""
+"""A store that several gateways share: PostgreSQL with asyncpg.
+
+    REACHED   a connection cannot be had, or is lost twice, or a caller waited too long  -> AWAY
+    AWAY      the first caller begins a probe and waits for it; others fail at once      -> AWAY
+    AWAY      the probe gets an answer                                                   -> REACHED
+
+So a database that does not even refuse connections costs one caller its patience, not all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +23,7 @@ from dragoman.gateway.conversations.store.values import (
     ChainTooLarge,
     Retention,
     Statement,
+    StoreAway,
     StoredTurn,
     StoreError,
 )
@@ -55,6 +63,8 @@ class _RolledBack(Exception):
 class PostgresStore:
     def __init__(self, url: str, pool: Any) -> None:
         self._url, self._pool = url, pool
+        self._away: StoreAway | None = None  # why, while it cannot be reached
+        self._probing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, url: str) -> PostgresStore:
@@ -63,7 +73,7 @@ class PostgresStore:
                 url, min_size=0, max_size=_CONNECTIONS, timeout=_TIMEOUT, command_timeout=_TIMEOUT
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
-            raise _unusable(url, error) from None
+            raise _away(url, error) from None
         store = cls(url, pool)
         try:
             await store._do(migrate)
@@ -166,7 +176,17 @@ class PostgresStore:
 
         await self._do(drop)
 
+    @property
+    def is_away(self) -> bool:
+        return self._away is not None
+
+    def suspect(self) -> None:
+        """A caller waited for it too long: the next one begins a probe."""
+        self._away = self._away or _away(self._url, TimeoutError("it took too long"))
+
     async def close(self) -> None:
+        if self._probing:
+            self._probing.cancel()
         try:
             await asyncio.wait_for(self._pool.close(), _TIMEOUT)
         except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
@@ -174,16 +194,46 @@ class PostgresStore:
 
     async def _do(self, run: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """In one transaction. A connection may have broken while it was idle: then it is tried once more."""
+        if self._away:
+            await self._find_again(self._away)
         for again in (True, False):
+            connected = False
             try:
-                async with self._pool.acquire(timeout=_TIMEOUT) as connection, connection.transaction():
-                    return await run(connection)
-            except _LOST as error:
-                if not again:
+                async with self._pool.acquire(timeout=_TIMEOUT) as connection:
+                    connected = True
+                    async with connection.transaction():
+                        return await run(connection)
+            except (*_LOST, TimeoutError) as error:
+                if not again or isinstance(error, TimeoutError):
+                    self._away = _away(self._url, error)
+                    raise _away(self._url, error) from None
+            except asyncpg.PostgresError as error:
+                if connected:
                     raise _unusable(self._url, error) from None
-            except (asyncpg.PostgresError, TimeoutError) as error:
-                raise _unusable(self._url, error) from None
+                self._away = _away(self._url, error)
+                raise _away(self._url, error) from None
         raise AssertionError("the second attempt returned or raised")
+
+    async def _find_again(self, away: StoreAway) -> None:
+        """Raises StoreAway while it cannot be reached. The probe goes on when its caller gives up."""
+        if self._probing:
+            raise StoreAway(str(away))
+        self._probing = asyncio.create_task(self._probe())
+        self._probing.add_done_callback(self._end_probe)
+        await asyncio.shield(self._probing)
+
+    async def _probe(self) -> None:
+        try:
+            async with self._pool.acquire(timeout=_TIMEOUT) as connection:
+                await connection.fetchval("select 1", timeout=_TIMEOUT)
+        except (*_LOST, asyncpg.PostgresError, TimeoutError) as error:
+            raise _away(self._url, error) from None
+        self._away = None
+
+    def _end_probe(self, probing: asyncio.Task[None]) -> None:
+        self._probing = None
+        if not probing.cancelled():
+            probing.exception()  # retrieved, as nobody may wait for it any more
 
 
 async def _fetch(connection: PostgresConnection, statement: Statement) -> list[Any]:
@@ -208,5 +258,13 @@ def _first(turns: list[StoredTurn]) -> StoredTurn | None:
 
 
 def _unusable(url: str, error: Exception) -> StoreError:
+    return StoreError(_problem(url, error))
+
+
+def _away(url: str, error: Exception) -> StoreAway:
+    return StoreAway(_problem(url, error))
+
+
+def _problem(url: str, error: Exception) -> str:
     problem = without_password(str(error) or type(error).__name__, url)
-    return StoreError(f"the store {without_password(url, url)} cannot be used: {problem}")
+    return f"the store {without_password(url, url)} cannot be used: {problem}"

@@ -137,6 +137,11 @@ class SqliteStore:
         while await self._do(_vacuum_some):
             pass
 
+    is_away = False  # a file is always there
+
+    def suspect(self) -> None:
+        """A file that is slow may be slow; there is nothing to reach."""
+
     async def close(self) -> None:
         """Operations that are queued are still done."""
         self._queue.put(None)

@@ -15,6 +15,10 @@ class StoreError(DragomanError):
     """The store cannot be read or written now; the message holds no secret."""
 
 
+class StoreAway(StoreError):
+    """The database of the store cannot be reached now. A retry may help."""
+
+
 class ChainTooLarge(DragomanError):
     """A conversation that is too large to be sent to an upstream."""
 
@@ -122,4 +126,13 @@ class Backend(Store, SqlStore, Protocol):
 
     async def sweep(self, retention: Retention) -> None:
         """Delete what `retention` does not keep."""
+        ...
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it could not be reached the last time."""
+        ...
+
+    def suspect(self) -> None:
+        """A caller waited for it too long."""
         ...
