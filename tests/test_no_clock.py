@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PROGRAMS = ("agents", "fuzz", "soak")  # they measure, and are no part of `make test`
+PROGRAMS = ("agents", "fleet", "fuzz", "soak")  # they measure, and are no part of `make test`
 CLOCKS = {
     *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
     *("process_time", "process_time_ns", "thread_time", "now", "utcnow", "today"),

@@ -51,9 +51,10 @@ def programs() -> Path:
 
 
 class Server:
-    """One PostgreSQL with its data in `folder`."""
+    """One PostgreSQL with its data in `folder`. It can be stopped, and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._folder, self._data = folder, folder / "data"
         self._user = "nobody" if os.geteuid() == 0 else None
         self._programs = self._readable(programs())
@@ -68,7 +69,10 @@ class Server:
             self._run(
                 "initdb", "-D", str(self._data), "-U", "dragoman", "--auth=trust", "--no-sync", "-E", "UTF8"
             )
-        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
+        chosen = {**SETTINGS, "listen_addresses": self._host}
+        settings = [word for name, value in chosen.items() for word in ("-c", f"{name}={value}")]
         with (self._folder / "log").open("ab") as log:
             program = str(self._programs / "bin/postgres")
             self._process = subprocess.Popen(
@@ -76,7 +80,7 @@ class Server:
                 stdout=log, stderr=log, user=self._user, cwd=self._folder, start_new_session=True,
             )  # fmt: skip
         process = self._process
-        wait_until(lambda: answers(self.port) or process.poll() is not None)
+        wait_until(lambda: answers(self.port, self._host) or process.poll() is not None)
         if process.poll() is not None:
             raise NoServer(f"PostgreSQL did not start:\n{(self._folder / 'log').read_text()[-2000:]}")
 
@@ -87,7 +91,7 @@ class Server:
             self._process = None
 
     def url(self, database: str) -> str:
-        return f"postgresql://dragoman:secret-pw@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://dragoman:secret-pw@{self._host}:{self.port}/{database}"
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -161,8 +165,8 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as connection:
+def answers(port: int, host: str = "127.0.0.1") -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), 1) as connection:
         connection.settimeout(5)
         connection.sendall(
             b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
