@@ -217,24 +217,148 @@ CASES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
                 "api_base: os.environ/AZ",
                 "api_version: 2024-10-21",
                 "api_key: os.environ/AZK",
-            )
+            ),
+            deployment(
+                "b", "azure/o_series/mini", "api_base: https://r.openai.azure.com/openai/deployments/x"
+            ),
         ),
         {
-            "models": {"a": "azure:prod"},
+            "models": {"a": "azure:prod", "b": "azure-2:mini"},
             "providers": {
                 "azure": {
-                    "protocol": "openai-chat",
+                    "protocol": "azure-openai",
                     "base_url": "env:AZ/openai/v1",
                     "api_key": "env:AZK",
-                }
+                },
+                "azure-2": {
+                    "protocol": "azure-openai",
+                    "base_url": "https://r.openai.azure.com/openai/v1",
+                    "api_key": "env:AZURE_API_KEY",
+                },
             },
         },
-        [("approximate", "model_list[0].litellm_params.model")],
+        [("approximate", "model_list[0].litellm_params.api_version")],
+    ),
+    "Azure by Entra, of a credential": (
+        models(deployment("a", "azure/prod", "litellm_credential_name: ours"))
+        + "credential_list:\n  - credential_name: ours\n    credential_values:\n"
+        + "      {api_base: 'https://r.openai.azure.com/', tenant_id: os.environ/T, client_id: c,"
+        + " client_secret: os.environ/S}\n",
+        {
+            "providers": {
+                "azure": {
+                    "protocol": "azure-openai",
+                    "base_url": "https://r.openai.azure.com/openai/v1",
+                    "credentials": {"tenant": "env:T", "id": "c", "secret": "env:S"},
+                }
+            }
+        },
+        [],
+    ),
+    "Foundry": (
+        models(
+            deployment(
+                "c", "azure_ai/claude-x", "api_base: https://r.services.ai.azure.com/anthropic", "api_key: k"
+            ),
+            deployment("d", "azure_ai/deepseek", "api_base: https://r.services.ai.azure.com/models"),
+            deployment("e", "azure_ai/llama", "api_base: https://x.eastus2.models.ai.azure.com"),
+        ),
+        {
+            "models": {"c": "azure-ai:claude-x", "d": "azure-ai-2:deepseek", "e": "azure-ai-3:llama"},
+            "providers": {
+                "azure-ai": {
+                    "protocol": "anthropic",
+                    "base_url": "https://r.services.ai.azure.com/anthropic",
+                    "api_key": "k",
+                },
+                "azure-ai-2": {
+                    "protocol": "azure-openai",
+                    "base_url": "https://r.services.ai.azure.com/openai/v1",
+                    "api_key": "env:AZURE_AI_API_KEY",
+                },
+                "azure-ai-3": {
+                    "protocol": "openai-chat",
+                    "base_url": "https://x.eastus2.models.ai.azure.com/v1",
+                    "api_key": "env:AZURE_AI_API_KEY",
+                },
+            },
+        },
+        [("approximate", "model_list[1].litellm_params.model")],
+    ),
+    "Claude at Bedrock": (
+        models(
+            deployment("a", "bedrock/eu.anthropic.claude-x-v1:0", "aws_region_name: eu-west-1"),
+            deployment(
+                "b",
+                "bedrock/us-west-2/anthropic.claude-y",
+                "aws_access_key_id: os.environ/I",
+                "aws_secret_access_key: os.environ/S",
+                "aws_role_name: r",
+            ),
+            deployment(
+                "c",
+                "bedrock/invoke/arn:aws:bedrock:us-east-1:1:application-inference-profile/p",
+                "api_key: k",
+            ),
+            deployment("d", "bedrock/anthropic.claude-z"),
+        ),
+        {
+            "models": {
+                "a": "bedrock:eu.anthropic.claude-x-v1:0",
+                "b": "bedrock-2:anthropic.claude-y",
+                "c": "bedrock-3:arn:aws:bedrock:us-east-1:1:application-inference-profile/p",
+                "d": "bedrock-4:anthropic.claude-z",
+            },
+            "providers": {
+                "bedrock": {"protocol": "bedrock-invoke", "region": "eu-west-1"},
+                "bedrock-2": {
+                    "protocol": "bedrock-invoke",
+                    "region": "us-west-2",
+                    "credentials": {"id": "env:I", "secret": "env:S"},
+                },
+                "bedrock-3": {"protocol": "bedrock-invoke", "region": "us-east-1", "api_key": "k"},
+                "bedrock-4": {"protocol": "bedrock-invoke", "region": "env:AWS_REGION_NAME"},
+            },
+        },
+        [("by hand", "model_list[1].litellm_params.aws_role_name")],
+    ),
+    "Vertex AI": (
+        models(
+            deployment("g", "vertex_ai/gemini-x", "vertex_project: p", "vertex_location: global"),
+            deployment("c", "vertex_ai/claude-x@1", "vertex_project: p", "vertex_credentials: /etc/a.json"),
+            deployment("j", "gemini-y", 'vertex_credentials: \'{"type": "service_account"}\''),
+            deployment("l", "vertex_ai/meta/llama", "vertex_project: p"),
+        ),
+        {
+            "models": {
+                "g": "vertex:gemini-x",
+                "c": "vertex-claude:claude-x@1",
+                "j": "vertex-2:gemini-y",
+            },
+            "providers": {
+                "vertex": {"protocol": "vertex-gemini", "project": "p", "location": "global"},
+                "vertex-claude": {
+                    "protocol": "vertex-claude",
+                    "project": "p",
+                    "location": "us-central1",
+                    "credentials": {"file": "/etc/a.json"},
+                },
+                "vertex-2": {
+                    "protocol": "vertex-gemini",
+                    "project": "env:VERTEXAI_PROJECT",
+                    "location": "us-central1",
+                },
+            },
+        },
+        [
+            ("by hand", "model_list[2].litellm_params.vertex_credentials"),
+            ("unsupported", "model_list[3].litellm_params"),
+        ],
     ),
     "clouds without a wire": (
         models(
-            deployment("a", "bedrock/eu.anthropic.c", "aws_region_name: eu-west-1"),
-            deployment("b", "vertex_ai/gemini-x", "vertex_project: p"),
+            deployment("a", "sagemaker/x", "aws_region_name: eu-west-1"),
+            deployment("b", "bedrock/amazon.titan-embed-text-v2:0"),
             OPENAI,
         ),
         {"models": {"gpt-4o": "openai:gpt-4o"}},

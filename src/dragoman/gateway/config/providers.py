@@ -76,7 +76,9 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         del given[name]
     provider = replace(base, **_given_only(given))
     _check_names(source, where, provider)
-    options = {name: value for name in _OPTIONS if (value := getattr(table, name))}
+    options = {
+        name: source.text((*where, name), value) for name in _OPTIONS if (value := getattr(table, name))
+    }
     if not provider.base_url and (address := upstream(provider.protocol).http.address):
         provider = replace(provider, base_url=_made(source, (*where, "base_url"), address, options))
     _check_url(source, where, provider)

@@ -67,12 +67,17 @@ class ConfigSource:
 
     def secret(self, where: Path, value: str) -> str:
         """`env:NAME` reads a variable, so that secrets need not be in the file."""
+        if value.startswith("env:"):
+            self.secret_variables.append(value.removeprefix("env:"))
+        return self.text(where, value)
+
+    def text(self, where: Path, value: str) -> str:
+        """`env:NAME` reads a variable that holds no secret."""
         if not value.startswith("env:"):
             return value
         name = value.removeprefix("env:")
         if not self.environ.get(name):
             raise self.wrong(where, f"the variable {name} is not set")
-        self.secret_variables.append(name)
         return self.environ[name]
 
     def key(self, where: Path, value: str) -> str:

@@ -55,6 +55,15 @@ class SourceTable:
         """The field, or None."""
         return self._fields.pop(name, None)
 
+    def look(self, name: str) -> Any:
+        """The field, which can be taken once more."""
+        return self._fields.get(name)
+
+    def fill(self, other: Any) -> None:
+        """The fields of `other` that are not there yet."""
+        if is_object(other):
+            self._fields = {**{str(name): value for name, value in other.items()}, **self._fields}
+
     def is_wild(self, name: str) -> bool:
         """Whether the table of that name is for every model of every provider."""
         inner = self._fields.get(name)

@@ -14,12 +14,8 @@ from msgspec import Struct, field
 from dragoman.core.errors import ConfigError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.gateway.config.importers.findings import Finding, Findings, Grade, SourceTable
-from dragoman.gateway.config.importers.litellm_providers import (
-    Deployment,
-    Unserved,
-    environment,
-    read_deployment,
-)
+from dragoman.gateway.config.importers.litellm_clouds import Unserved, environment
+from dragoman.gateway.config.importers.litellm_providers import Deployment, read_deployment
 from dragoman.gateway.config.importers.toml_text import write_toml
 
 
@@ -34,7 +30,7 @@ class Imported(Struct, frozen=True):
     def stand_ins(self) -> dict[str, str]:
         """A value for each variable, with which the text can be checked without the real ones."""
         database = _VARIABLE.findall(self.text.partition("[store]")[2].partition("[providers")[0])
-        values = dict.fromkeys(self.variables, "http://stand-in.invalid")
+        values = dict.fromkeys((*self.variables, *_SIGNING), "http://stand-in.invalid")
         return values | dict.fromkeys(database[:1], "postgresql://stand-in.invalid/db")
 
 
@@ -74,6 +70,7 @@ def import_litellm(text: str, name: str = "config.yaml") -> Imported:
     return Imported(written, tuple(findings.items), tuple(dict.fromkeys(_VARIABLE.findall(written))))
 
 
+_SIGNING = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")  # where the file leaves them to AWS's own tools
 _VARIABLE = re.compile(r'"env:([A-Za-z_][A-Za-z0-9_]*)')
 _SECTIONS = {
     "guardrails": "Run guardrails before the gateway.",

@@ -9,6 +9,13 @@ from msgspec import Struct
 
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.gateway.config.importers.findings import SourceTable
+from dragoman.gateway.config.importers.litellm_clouds import (
+    CLOUDS,
+    Server,
+    Unserved,
+    environment,
+    read_cloud,
+)
 from dragoman.profiles import known, vendor_named
 
 # Servers that speak Chat and are not among our known providers: their address, from LiteLLM's own table
@@ -26,6 +33,8 @@ _COMPATIBLE = {
     "ai21": "https://api.ai21.com/studio/v1",
 }
 _KEYS = {
+    "azure": "AZURE_API_KEY",
+    "azure_ai": "AZURE_AI_API_KEY",
     "perplexity": "PERPLEXITYAI_API_KEY",
     "github": "GITHUB_API_KEY",
     "huggingface": "HF_TOKEN",
@@ -33,19 +42,6 @@ _KEYS = {
 }
 _NAMES = {"ollama_chat": "ollama", "cohere_chat": "cohere", "vllm": "vllm", "google": "google-ai-studio"}
 _CHAT = ("openai", "custom_openai", "openai_like", "litellm_proxy", "hosted_vllm", "vllm", "llamafile")
-_CLOUDS = {
-    "azure": "Azure OpenAI",
-    "azure_ai": "Azure AI",
-    "bedrock": "Bedrock",
-    "bedrock_converse": "Bedrock",
-    "sagemaker": "SageMaker",
-    "sagemaker_chat": "SageMaker",
-    "vertex_ai": "Vertex AI",
-    "vertex_ai_beta": "Vertex AI",
-    "databricks": "Databricks",
-    "watsonx": "watsonx",
-    "cloudflare": "Cloudflare Workers AI",
-}
 _VENDORS = (  # of a model without a prefix, by the beginning of its name
     (r"gpt-|o\d|chatgpt-|text-embedding-|dall-e|whisper-|tts-|ft:|omni-", "openai"),
     (r"claude", "anthropic"),
@@ -72,14 +68,6 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _NOTES = ("use_in_pass_through", "use_litellm_proxy", "tags", "configurable_clientside_auth_params")
 
 
-class Unserved(Exception):
-    """A deployment that has no counterpart here."""
-
-    def __init__(self, problem: str, advice: str) -> None:
-        super().__init__(problem)
-        self.advice = advice
-
-
 class Deployment(Struct, frozen=True):
     """`default` by neutral names, `extra` as they are; `facts` are those of a row of `[models]`."""
 
@@ -94,12 +82,6 @@ class Deployment(Struct, frozen=True):
     order: float = 0
 
 
-def environment(value: str) -> str:
-    """`os.environ/NAME` is `env:NAME` here; so is what people write for it by habit."""
-    found = re.fullmatch(r"os\.environ/(\w+)|\$\{(\w+)\}|env\([\"']?(\w+)[\"']?\)", value)
-    return f"env:{found[1] or found[2] or found[3]}" if found else value
-
-
 def read_deployment(
     name: str, entry: SourceTable, credentials: dict[str, SourceTable], providers: dict[str, dict[str, Any]]
 ) -> Deployment:
@@ -109,21 +91,24 @@ def read_deployment(
     full = params.text("model")
     if not full:
         raise Unserved("missing model", "Name the model under [models].")
-    credential = _credential(params, credentials)
+    _fill_credential(params, credentials)
     prefix, model = _split(full, params.text("custom_llm_provider"))
-    given = {key: params.text(key) or credential.get(key, "") for key in ("api_key", "api_base")}
-    given["api_base"] = given["api_base"] or params.text("base_url")
+    api_key, api_base = params.text("api_key"), params.text("api_base") or params.text("base_url")
     if not model:
         raise Unserved(f"{full!r} names no model", "Name the model under [models].")
-    table, base = _provider(prefix, given["api_base"], params)
+    server = _server(prefix, model, api_base, params)
+    table, base, model = server.table, server.base, server.model
     default, extra = _default(params), _extra(params)
-    _connection(params, table, given["api_key"], base)
+    _connection(params, table, api_key, base)
     shares = {
         kind: params.number(kind) or entry.number(kind) or 0 for kind in ("weight", "rpm", "tpm", "order")
     }
     _report_limits(params, shares)
     if model.startswith("responses/"):
         table["protocol"], model = "openai-responses", model.removeprefix("responses/")
+        if "credentials" in table:
+            advice = "Use a key, or leave out responses/."
+            params.report("by hand", "model", "Entra signs in for Azure's Chat API only", advice)
     params.report_rest()
     provider = _joined(providers, base, table)
     return Deployment(provider, model, default, extra, facts, **shares)
@@ -140,7 +125,7 @@ def _split(full: str, custom: str) -> tuple[str, str]:
 
 
 def _is_provider(prefix: str) -> bool:
-    listed = (*_COMPATIBLE, *_NAMES, *_CHAT, *_CLOUDS)
+    listed = (*_COMPATIBLE, *_NAMES, *_CHAT, *CLOUDS)
     return prefix in listed or bool(vendor_named(prefix)) or prefix in _OTHERS
 
 
@@ -152,11 +137,16 @@ _OTHERS = (
 )
 
 
-def _provider(prefix: str, api_base: str, params: SourceTable) -> tuple[dict[str, Any], str]:
-    """The table of the provider so far, and the name that it is based on."""
+def _server(prefix: str, model: str, api_base: str, params: SourceTable) -> Server:
     base_url = environment(api_base).rstrip("/")
-    if prefix in _CLOUDS:
-        return _cloud(prefix, base_url, params)
+    if prefix in CLOUDS:
+        return read_cloud(prefix, model, base_url, params)
+    table, base = _provider(prefix, api_base, base_url, params)
+    return Server(table, base, model)
+
+
+def _provider(prefix: str, api_base: str, base_url: str, params: SourceTable) -> tuple[dict[str, Any], str]:
+    """The table of the provider so far, and the name that it is based on."""
     if prefix in _CHAT and base_url:
         return {"protocol": "openai-chat", "base_url": base_url}, prefix.replace("_", "-")
     vendor = _NAMES.get(prefix) or vendor_named(prefix)
@@ -183,43 +173,15 @@ def _root(base_url: str, vendor: str) -> str:
     return base_url
 
 
-def _cloud(prefix: str, base_url: str, params: SourceTable) -> tuple[dict[str, Any], str]:
-    """Azure's own v1 API speaks the Chat API; the others need a wire of their own."""
-    if prefix == "azure" and base_url:
-        version = params.text("api_version")
-        at = base_url if base_url.endswith("/openai/v1") else f"{base_url.removesuffix('/openai')}/openai/v1"
-        what = "sent to Azure's v1 API, which needs no api_version" if version else "sent to Azure's v1 API"
-        params.report("approximate", "model", what, "The deployment must be served there.")
-        return {"protocol": "openai-chat", "base_url": at}, "azure"
-    if prefix == "azure_ai" and base_url:
-        params.report("approximate", "model", "taken for a server of the Chat API", "Check its base_url.")
-        return {"protocol": "openai-chat", "base_url": base_url}, "azure-ai"
-    if prefix == "cloudflare" and base_url:
-        return {"protocol": "openai-chat", "base_url": base_url}, "cloudflare"
-    for name in [name for name in params.names() if name.startswith(("aws_", "vertex_", "azure_"))]:
-        params.take(name)
-    if prefix.startswith(("bedrock", "vertex_ai")):
-        raise Unserved(
-            f"a provider at {_CLOUDS[prefix]} is not carried over",
-            "Write its block by hand: the page on clouds has one of five lines for each.",
-        )
-    raise Unserved(
-        f"dragoman has no upstream for {_CLOUDS[prefix]}",
-        "Keep a server of the Chat API before it, or route the name to another provider.",
-    )
-
-
-def _credential(params: SourceTable, credentials: dict[str, SourceTable]) -> dict[str, str]:
+def _fill_credential(params: SourceTable, credentials: dict[str, SourceTable]) -> None:
+    """What the named credential says counts where the deployment says nothing."""
     name = params.text("litellm_credential_name")
     if not name:
-        return {}
+        return
     if name not in credentials:
         params.report("by hand", "litellm_credential_name", f"there is no credential {name!r}", "Add it.")
-        return {}
-    values = SourceTable(credentials[name].take("credential_values"), name, params.findings)
-    read = {key: values.text(key) for key in ("api_key", "api_base")}
-    credentials[name] = SourceTable({"credential_values": read}, name, params.findings)
-    return read
+        return
+    params.fill(credentials[name].look("credential_values"))
 
 
 def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str) -> None:
@@ -229,7 +191,11 @@ def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str)
     if given.removeprefix("env:") not in usual or not given.startswith("env:"):
         if given:
             table["api_key"] = given
-        elif base not in known() and (variable := _KEYS.get(base.replace("-", "_"))):
+        elif (
+            "credentials" not in table
+            and base not in known()
+            and (variable := _KEYS.get(base.replace("-", "_")))
+        ):
             table["api_key"] = f"env:{variable}"
     if given and not given.startswith("env:"):
         params.report("exact", "api_key", "a secret stands in the file", "Use env:NAME instead.")
