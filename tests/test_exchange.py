@@ -138,3 +138,54 @@ def test_b11_a_reply_without_a_time_has_that_of_the_exchange(monkeypatch: pytest
     for client, field in (("openai-chat", "created"), ("openai-responses", "created_at")):
         assert dragoman.Exchange(client, "anthropic").response(reply)[field] == 1_700_000_000
         assert dragoman.Exchange(client, "anthropic", reply_created=7).response(reply)[field] == 7
+
+
+# What servers answer in place of a reply: (status, body, the client's status, its kind)
+ERROR_BODIES = {
+    "FastAPI": (404, {"detail": "Not Found"}, 404, "not_found"),
+    "a flat message": (404, {"message": "no such model", "code": 404}, 404, "not_found"),
+    "an error as text": (401, {"error": "bad key"}, 401, "unauthenticated"),
+    "an array of one error": (429, b'[{"error": {"message": "slow", "code": 429}}]', 429, "rate_limit"),
+    "a page of a proxy": (502, b"<html>502</html>", 500, "server"),
+    "a page without a status": (200, b"<html>502</html>", 500, "server"),
+    "nothing": (503, b"", 503, "overloaded"),
+    "nothing, without a status": (200, b"", 500, "server"),
+    "a JSON string": (400, b'"no"', 400, "bad_request"),
+    "an object without meaning": (403, {}, 403, "forbidden"),
+    "bytes that are no text": (500, b"\xff\xfe", 500, "server"),
+}
+
+
+@pytest.mark.parametrize("case", ERROR_BODIES)
+@pytest.mark.parametrize("upstream", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+def test_an_error_body_never_raises(case: str, upstream: str):
+    status, body, expected, kind = ERROR_BODIES[case]
+    for client in ("openai-chat", upstream):
+        for as_bytes in (False, True):
+            exchange = dragoman.Exchange(client=client, upstream=upstream)
+            if as_bytes:
+                exchange.response_bytes(
+                    body if isinstance(body, bytes) else json.dumps(body).encode(), status
+                )
+            else:
+                exchange.response(body, status=status)
+            assert exchange.failure is not None
+            assert exchange.failure.kind == kind
+            if client == "openai-chat":
+                assert exchange.status == expected
+
+
+def test_json_that_is_no_reply_raises():
+    exchange = dragoman.Exchange(client="anthropic", upstream="openai-chat")
+    with pytest.raises(dragoman.WireError):
+        exchange.response({"choices": "none"})
+    with pytest.raises(dragoman.WireError):
+        exchange.response_bytes(b'{"choices": "none"}')
+
+
+def test_the_headers_of_a_request_hold_its_key():
+    exchange = dragoman.Exchange(client="anthropic", upstream="openai-chat")
+    body = exchange.request_bytes(b'{"model": "m", "max_tokens": 9, "messages": []}')
+    headers = exchange.authorized_headers("sk-1", "http://127.0.0.1" + exchange.path, body)
+    assert headers["authorization"] == "Bearer sk-1"
+    assert headers["content-type"] == "application/json"

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
-from dragoman.core.codec import Codec, Framing
+from dragoman.core.codec import Codec, Framing, OutgoingRequest
 from dragoman.core.conversation_memory import ConversationMemory
+from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
+from dragoman.core.failures import read_error_body
 from dragoman.core.fields import Body, read_body
 from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
@@ -365,9 +367,20 @@ class Exchange:
         session = self._pipeline.session if self._pipeline else None
         return session.next() if session else None
 
-    def response(self, body: Wire | bytes | str) -> Wire:
-        """The upstream's whole reply as the client takes it; an error becomes the client's error body."""
-        out = self._respond(read_body(body, self.upstream.name))
+    def response(self, body: Wire | bytes | str, status: int = 200) -> Wire:
+        """The upstream's whole reply as the client takes it; an error becomes the client's error body.
+
+        `status` is that of the upstream's reply. With an error status the body may be anything. A body that
+        is no JSON object (the HTML page of a proxy, nothing at all) is an error with every status. The
+        exchange's `status` is what to answer. WireError: JSON that is no reply of the upstream's protocol.
+        """
+        if status >= 400:
+            return self.error(read_error_body(self.upstream.decode_error, status, body))
+        try:
+            wire = read_body(body, self.upstream.name)
+        except WireError as error:
+            return self.error(_unreadable(error))
+        out = self._respond(wire)
         if self._request and "tools" in out:  # the reply repeats those of the request
             out["tools"] = copied_if_cached(out["tools"], self._request.tools)
         return out
@@ -435,8 +448,17 @@ class Exchange:
         """Where an encoder of the reply reports what it loses."""
         return self._losses
 
-    def response_bytes(self, body: bytes) -> bytes:
+    def response_bytes(self, body: bytes, status: int = 200) -> bytes:
         """Like `response`, as bytes; between equal protocols they pass unchanged."""
+        if status >= 400:
+            return jsontext.encode(self.response(body, status))
+        try:
+            return self._reply_bytes(body)
+        except WireError:
+            out = self.response(body)  # raises again, but for a body that cannot be read at all
+            return jsontext.encode(out)
+
+    def _reply_bytes(self, body: bytes) -> bytes:
         if self._forwards:
             return self._forward_reply_bytes(body)
         if self._plan.is_foreign:
@@ -482,6 +504,13 @@ class Exchange:
         self.failure = failure
         self.status, body = self.client.encode_error(failure)
         return body
+
+    def authorized_headers(self, credential: Credential | str, url: str, body: bytes) -> dict[str, str]:
+        """All headers of the request to `url`, those for the key included. Some providers want the whole
+        request signed, so this is given its body."""
+        credential = Credential(key=credential) if isinstance(credential, str) else credential
+        outgoing = OutgoingRequest("POST", url, self.headers, body)
+        return {**self.headers, **self.upstream.http.authenticate(credential, outgoing)}
 
     def stream(
         self, array: bool = False, framing: Framing | None = None
@@ -531,6 +560,10 @@ class Exchange:
         self.path = http.path(model, stream)
         more = http.headers_for(body)
         self.headers = {**headers, **more} if more else headers
+
+
+def _unreadable(error: WireError) -> Failure:
+    return Failure("server", f"malformed upstream answer: {error}", 502)
 
 
 def _too_deep(codec: Codec) -> WireError:

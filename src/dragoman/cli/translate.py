@@ -10,7 +10,7 @@ import click
 
 from dragoman import Exchange, Loss, WireError, dialects, protocols
 from dragoman.cli.output import as_document, pretty, write, write_losses
-from dragoman.core.fields import describe
+from dragoman.core.fields import describe, read_body
 from dragoman.core.jsontext import decode
 from dragoman.core.loss_codes import Severity
 from dragoman.core.losses import Losses, Strictness
@@ -129,7 +129,7 @@ class Translation:
             case "request":
                 body: Any = self._exchange.request(text, model, stream)
             case "response":
-                body = self._exchange.response(text)
+                body = self._exchange.response(read_body(text, self._exchange.upstream.name))
             case _:
                 body = _tools(self._exchange, text)
         losses = self._losses()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.core import jsontext
@@ -98,6 +99,31 @@ def not_a_reply(body: Wire, missing: str) -> Failure:
     found = next((body[key] for key in ("message", "detail", "errors") if body.get(key)), None)
     message = found if found is None or isinstance(found, str) else jsontext.dumps(found)
     return Failure("server", message or f"the upstream's reply has no {missing}", 502)
+
+
+def read_error_body(
+    decode_error: Callable[[Wire, int], Failure | None], status: int, body: Wire | bytes | str
+) -> Failure:
+    """The failure in a reply with an error status, whatever its body looks like: JSON, HTML or nothing."""
+    failure = None
+    try:
+        value: Any = jsontext.decode(body) if isinstance(body, bytes | str) else body
+        # Google answers a failed stream with an array of one error
+        value = value[0] if jsontext.is_array(value) and len(value) == 1 else value
+        failure = decode_error(value, status) if jsontext.is_object(value) else None
+    except ValueError:
+        pass
+    if failure:
+        return failure
+    text = _opening_text(body)
+    kind = recognise_overflow(kind_of(status), text)
+    return Failure(kind, f"the upstream answered {status}{': ' + text if text else ''}", status)
+
+
+def _opening_text(body: Wire | bytes | str) -> str:
+    if isinstance(body, bytes):
+        return body[:500].decode("utf-8", "replace").strip()
+    return (body if isinstance(body, str) else jsontext.dumps(body))[:500].strip()
 
 
 def truncated(missing: str) -> Failure:

@@ -11,11 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
 
-from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.errors import UpstreamError
-from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow
-from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.failures import bounded_wait, read_error_body
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import (
     ConnectFailed,
@@ -33,17 +31,7 @@ RETRYABLE: frozenset[FailureKind] = frozenset({"rate_limit", "server", "overload
 
 def read_failure(codec: Codec, status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     """The failure in an error reply, whatever its body looks like."""
-    failure = None
-    try:
-        value = jsontext.decode(body)
-        value = value[0] if is_array(value) and len(value) == 1 else value
-        failure = codec.decode_error(value, status) if is_object(value) else None
-    except ValueError:
-        pass
-    if failure is None:
-        text = body[:500].decode("utf-8", "replace").strip()
-        kind = recognise_overflow(kind_of(status), text)
-        failure = Failure(kind, f"the upstream answered {status}{': ' + text if text else ''}", status)
+    failure = read_error_body(codec.decode_error, status, body)
     wait = retry_after(headers)
     if failure.retry_after is None and wait is not None:
         failure = Failure(failure.kind, failure.message, failure.status, failure.code, wait)
