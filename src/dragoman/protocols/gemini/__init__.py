@@ -9,12 +9,13 @@ from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.request import decode_request, encode_request
 from dragoman.protocols.gemini.response import decode_response, encode_response
-from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.usual_reply import read_usual_reply
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
+from dragoman.protocols.google import encode_error
 
 # `parametersJsonSchema` honours these keywords. It takes `$ref` only into `$defs`, alone in its node, and a
 # cycle only through a property that is not required (seen in real traffic).

@@ -6,29 +6,34 @@ standard one. Data in the URL-safe alphabet is also kept in the extras as it cam
 
 from __future__ import annotations
 
-import base64
-
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire, media_kind
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, inner, is_native
+from dragoman.protocols.google import (
+    GOOGLE_FILES,
+    USUAL_TYPES,
+    base64_of,
+    is_google_file,
+    plain_text,
+    standard_base64,
+    type_of_url,
+)
 
 _DETAIL = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 _RESOLUTION = {detail: level for level, detail in _DETAIL.items()}
-_USUAL = {"image": "image/png", "document": "application/pdf", "audio": "audio/wav", "video": "video/mp4"}
-_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def decode_inline(fields: Fields, losses: Losses) -> Media:
     """The media of a part with `inlineData`; a text type becomes plain text."""
     blob = _source(fields, "inlineData")
     media_type, sent, name = blob.text("mimeType"), blob.need("data", str), blob.text("displayName")
-    source = Base64(_standard(sent))
+    source = Base64(standard_base64(sent))
     if media_type.startswith("text/"):
-        source = _plain(source) or source
+        source = plain_text(source) or source
     rest = blob.extras(losses)[PROTOCOL_NAME]
-    if _bytes(source) != sent:
+    if base64_of(source) != sent:
         rest["data"] = sent
     return _media(fields, "inlineData", rest, media_type, source, name, losses)
 
@@ -37,7 +42,7 @@ def decode_file(fields: Fields, losses: Losses) -> Media:
     file = _source(fields, "fileData")
     uri, media_type, name = file.need("fileUri", str), file.text("mimeType"), file.text("displayName")
     rest = file.extras(losses)[PROTOCOL_NAME]
-    source = FileId(uri, PROTOCOL_NAME) if _is_googles(uri) else Url(uri)
+    source = FileId(uri, GOOGLE_FILES) if is_google_file(uri) else Url(uri)
     return _media(fields, "fileData", rest, media_type, source, name, losses)
 
 
@@ -47,11 +52,11 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
     extras = own(media.extras, PROTOCOL_NAME)
     match media.source:
         case Base64() | Plain():
-            key, body = "inlineData", _typed(media, native, losses) | {"data": _bytes(media.source)}
-        case FileId(uri, origin) if origin == PROTOCOL_NAME:
+            key, body = "inlineData", _typed(media, native, losses) | {"data": base64_of(media.source)}
+        case FileId(uri, origin) if origin == GOOGLE_FILES:
             key, body = "fileData", _typed(media, True, losses) | {"fileUri": uri}
         case Url(uri):
-            guess = media.media_type or ("" if native else _type_of(uri))
+            guess = media.media_type or ("" if native else type_of_url(uri))
             key, body = "fileData", {"mimeType": guess} if guess else {}
             body["fileUri"] = uri  # Gemini's server fetches it (G72); a translator must not
         case FileId(origin=origin):
@@ -91,60 +96,13 @@ def _media(
     extras = fields.extras(losses, quiet=frozenset({"mediaResolution"} if detail else ()))
     if rest:
         extras[PROTOCOL_NAME][key] = rest
-    kind = media_kind(media_type or (_type_of(source.url) if isinstance(source, Url) else ""))
+    kind = media_kind(media_type or (type_of_url(source.url) if isinstance(source, Url) else ""))
     return Media(kind, media_type, source, name, detail, where=fields.where, extras=extras)
-
-
-def _standard(data: str) -> str:
-    """Base64 in the standard alphabet, padded."""
-    if "-" in data or "_" in data:
-        data = data.translate(_URL_SAFE)
-    return data + "=" * (-len(data) % 4)
-
-
-def _plain(source: Base64) -> Plain | None:
-    try:
-        return Plain(base64.b64decode(source.data, validate=True).decode())
-    except ValueError:
-        return None
-
-
-def _bytes(source: Base64 | Plain) -> str:
-    if isinstance(source, Base64):
-        return source.data
-    return base64.b64encode(source.text.encode("utf-8", "replace")).decode()
-
-
-def _is_googles(uri: str) -> bool:
-    """Whether it is a file that was uploaded to Google, which nobody else can open."""
-    return uri.startswith(("files/", "gs://")) or (
-        uri.startswith("https://generativelanguage.googleapis.com/") and "/files/" in uri
-    )
 
 
 def _typed(media: Media, native: bool, losses: Losses) -> Wire:
     if media.media_type or native:
         return {"mimeType": media.media_type} if media.media_type else {}
-    guess = "text/plain" if isinstance(media.source, Plain) else _USUAL[media.kind]
+    guess = "text/plain" if isinstance(media.source, Plain) else USUAL_TYPES[media.kind]
     losses.invented(f"{media.where}.mimeType", f"Gemini requires it: {guess}", "media.type")
     return {"mimeType": guess}
-
-
-def _type_of(url: str) -> str:
-    """The media type by the file extension of the URL."""
-    return _ENDINGS.get(url.partition("?")[0].rpartition(".")[2].lower(), "")
-
-
-_ENDINGS = {
-    **{name: f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "heic", "heif", "bmp")},
-    **{name: f"audio/{name}" for name in ("wav", "aac", "ogg", "flac", "aiff")},
-    **{name: f"video/{name}" for name in ("mp4", "mpeg", "webm", "avi")},
-    **{name: f"text/{name}" for name in ("html", "css", "csv", "xml")},
-    "jpg": "image/jpeg",
-    "mp3": "audio/mpeg",
-    "mov": "video/quicktime",
-    "pdf": "application/pdf",
-    "txt": "text/plain",
-    "md": "text/markdown",
-    "json": "application/json",
-}

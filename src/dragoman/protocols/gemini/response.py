@@ -7,7 +7,6 @@ counts both inside.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,6 +43,7 @@ from dragoman.protocols.gemini.wire import (
     is_native,
     opened,
 )
+from dragoman.protocols.google import decode_time
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
@@ -192,13 +192,3 @@ def encode_usage(usage: Usage) -> Wire:
 
 def encode_names(id: str, model: str) -> Wire:
     return {"modelVersion": model, "responseId": id or "dragoman"}
-
-
-def decode_time(text: Any) -> int:
-    """Unix time of Vertex' `createTime`, 0 where there is none."""
-    if not text or not isinstance(text, str):
-        return 0
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except (ValueError, OverflowError):
-        return 0

@@ -5,7 +5,6 @@ The model and the method are in the URL, in any of its versions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypedDict
@@ -13,13 +12,7 @@ from urllib.parse import quote
 
 from dragoman.core.codec import Framing, Http
 from dragoman.core.failures import (
-    bounded_wait,
-    kind_of,
     not_a_reply,
-    recognise_overflow,
-    status_of,
-    with_opening,
-    words,
 )
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, Wire
@@ -27,17 +20,16 @@ from dragoman.core.server import (
     Accounting,
     Entry,
     Forwarding,
-    ListedModel,
     ProtocolServer,
     ReplyFacts,
     Route,
     count,
-    listed,
     rows,
 )
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.protocols.gemini.response import read_usage
-from dragoman.protocols.gemini.wire import ERRORS, PROTOCOL_NAME, opened
+from dragoman.protocols.gemini.wire import PROTOCOL_NAME, opened
+from dragoman.protocols.google import decode_error_object, decode_models, encode_model, encode_models
 
 # Routes
 
@@ -109,10 +101,6 @@ HTTP = Http(
 
 # Errors
 
-_RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
-_TOO_LONG = re.compile("token count")
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
-
 
 def decode_error(body: Any, status: int) -> Failure | None:
     """Also of a body with status 200 that is no reply: it has neither a candidate nor a blocked prompt."""
@@ -127,72 +115,9 @@ def decode_error(body: Any, status: int) -> Failure | None:
     return not_a_reply(body, "candidates") if whole and not replied else None
 
 
-def decode_error_object(error: Any, status: int = 0) -> Failure:
-    """Compatible servers make `error` a string."""
-    if not is_object(error):
-        return Failure(kind_of(status), words(error), status or 500)
-    code, message, name = _status(error.get("code")), words(error.get("message")), words(error.get("status"))
-    details = rows(error.get("details"))
-    kind = recognise_overflow(ERRORS.decode(name) if name else kind_of(status or code), message)
-    if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
-        kind = "unauthenticated"
-    return Failure(kind, message, status or code or status_of(kind), name, _retry_after(details))
-
-
-def encode_error(failure: Failure) -> tuple[int, Wire]:
-    """`error` is the first and only key: google-genai overlooks it elsewhere."""
-    message, status = failure.message, status_of(failure.kind)
-    if failure.kind == "context_too_long":
-        opening = "The input token count exceeds the maximum number of tokens allowed"
-        message = with_opening(message, opening, _TOO_LONG)
-    error: Wire = {"code": status, "message": message, "status": ERRORS.encode(failure.kind)}
-    if failure.retry_after is not None:
-        error["details"] = [{"@type": _RETRY_INFO, "retryDelay": f"{failure.retry_after:g}s"}]
-    return status, {"error": error}
-
-
 def _is_blocked(body: Wire) -> bool:
     feedback = body.get("promptFeedback")
     return is_object(feedback) and feedback.get("blockReason") is not None
-
-
-def _status(code: Any) -> int:
-    return code if isinstance(code, int) and 400 <= code < 600 else 0
-
-
-def _retry_after(details: list[Wire]) -> float | None:
-    for detail in details:
-        delay = detail.get("retryDelay")
-        if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
-            return bounded_wait(float(found[1]))
-    return None
-
-
-# Model lists
-
-
-def decode_models(body: Wire) -> tuple[str, ...]:
-    return tuple(name.removeprefix("models/") for name in listed("models", "name")(body))
-
-
-def encode_models(models: tuple[ListedModel, ...]) -> Wire:
-    return {"models": [encode_model(model) for model in models]}
-
-
-def encode_model(model: ListedModel) -> Wire:
-    """Google's list has no word for modalities and efforts; `thinking` is all that it says of them."""
-    name, profile = model.name, model.profile
-    wire: Wire = {
-        "name": f"models/{name}",
-        "displayName": name,
-        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
-    }
-    known = {
-        "inputTokenLimit": profile.context_window,
-        "outputTokenLimit": profile.max_output,
-        "thinking": profile.reasoning,
-    }
-    return wire | {key: value for key, value in known.items() if value is not None}
 
 
 # Accounting: what the gateway counts in bodies that it does not decode

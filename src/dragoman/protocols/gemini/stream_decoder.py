@@ -58,11 +58,9 @@ from dragoman.protocols.gemini.parts import decode_arguments, decode_part, execu
 from dragoman.protocols.gemini.response import (
     decode_block,
     decode_stop,
-    decode_time,
     decode_usage,
     read_usage,
 )
-from dragoman.protocols.gemini.server import decode_error_object
 from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
     PROTOCOL_NAME,
@@ -75,6 +73,7 @@ from dragoman.protocols.gemini.wire import (
     opened,
     printed,
 )
+from dragoman.protocols.google import decode_error_object, decode_time
 
 _CHUNK_KEYS = QUIET_RESPONSE | {"candidates", "responseId", "modelVersion"}
 _CANDIDATE_KEYS = QUIET_CANDIDATE | {"content", "finishReason"}

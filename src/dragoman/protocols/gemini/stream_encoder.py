@@ -43,8 +43,8 @@ from dragoman.core.model import (
 from dragoman.protocols.gemini.hosted import encode_grounding
 from dragoman.protocols.gemini.parts import encode_part, signed
 from dragoman.protocols.gemini.response import encode_names, encode_stop, encode_usage
-from dragoman.protocols.gemini.server import encode_error
 from dragoman.protocols.gemini.wire import CUT_CALL
+from dragoman.protocols.google import encode_error
 
 
 class StreamEncoder:

@@ -13,8 +13,8 @@ from msgspec import Meta, Raw, Struct
 from dragoman.core.jsontext import dumps, typed_reader
 from dragoman.core.model import AnyPart, Response, Stop, Text, ToolCall, Usage
 from dragoman.core.seal import unseal_state
-from dragoman.protocols.gemini.response import decode_time
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
+from dragoman.protocols.google import decode_time
 
 _Count = Annotated[int, Meta(ge=0)]
 

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final, Literal, Required, TypedDict
 
 from dragoman.core.fields import Fields, Table, made_by, printer, word_set
-from dragoman.core.model import Extras, FailureKind, StopReason, Wire
+from dragoman.core.model import Extras, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini"
 is_native = made_by(PROTOCOL_NAME)
@@ -192,29 +192,6 @@ BLOCK_REASONS = (
 )  # fmt: skip
 SCHEMA_TYPES = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 CALLING_MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
-
-# error.status <-> kind of failure; core.failures has the HTTP status
-ERRORS: Table[FailureKind] = Table(
-    ("INVALID_ARGUMENT", "bad_request"),
-    ("INVALID_ARGUMENT", "context_too_long"),
-    ("INVALID_ARGUMENT", "too_large"),
-    ("FAILED_PRECONDITION", "bad_request"),
-    ("OUT_OF_RANGE", "bad_request"),
-    ("UNIMPLEMENTED", "bad_request"),
-    ("UNAUTHENTICATED", "unauthenticated"),
-    ("PERMISSION_DENIED", "forbidden"),
-    ("NOT_FOUND", "not_found"),
-    ("ABORTED", "conflict"),
-    ("ALREADY_EXISTS", "conflict"),
-    ("RESOURCE_EXHAUSTED", "rate_limit"),
-    ("RESOURCE_EXHAUSTED", "billing"),
-    ("DEADLINE_EXCEEDED", "timeout"),
-    ("CANCELLED", "timeout"),
-    ("UNAVAILABLE", "overloaded"),
-    ("INTERNAL", "server"),
-    ("INTERNAL", "truncated"),
-    other=("INTERNAL", "server"),
-)
 
 MODES: Table[Literal["auto", "none", "required"]] = Table(
     ("AUTO", "auto"), ("NONE", "none"), ("ANY", "required"), other=("AUTO", "auto")
