@@ -60,8 +60,14 @@ def test_a_request_is_translated_or_refused(upstream: str, dialect: str | None, 
 
 
 @pytest.mark.parametrize("client", names())
-def test_a_reply_is_translated_or_refused(client: str) -> None:
-    assert are_about_depth(problems(lambda levels: Exchange(client, "gemini").response(reply(levels))))
+def test_a_reply_is_translated_or_an_error(client: str) -> None:
+    def answer(levels: int) -> None:
+        exchange = Exchange(client, "gemini")
+        exchange.response(reply(levels))
+        if exchange.failure:  # what cannot be read is an error of the upstream
+            raise WireError("gemini", "", exchange.failure.message)
+
+    assert are_about_depth(problems(answer))
 
 
 @pytest.mark.parametrize("client", names())

@@ -78,6 +78,28 @@ def test_streams_end_before_it_does(tmp_path: Path, workers: str, number: signal
             ask(url, "hello")
 
 
+# In a worker: says that Python runs, and goes on when the signal has been sent
+SLOW_START = """\
+import os, sys, time
+if any("spawn_main" in argument for argument in sys.orig_argv):
+    open(f"starting-{os.getpid()}", "w").close()
+    while not os.path.exists("signalled"):
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_workers_that_are_still_starting_end_without_a_word(tmp_path: Path, number: signal.Signals):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START)
+    with serving(tmp_path, "--workers", "2", PYTHONPATH=str(tmp_path)) as (_, process, log):
+        wait_until(lambda: len(list(tmp_path.glob("starting-*"))) == 2)
+        process.send_signal(number)
+        (tmp_path / "signalled").touch()
+        assert process.wait(60) == 0
+        assert log.read_text().endswith("\ndragoman stopped\n")
+        assert "Traceback" not in log.read_text()
+
+
 def test_a_stream_that_takes_too_long_is_cut(tmp_path: Path):
     with serving(tmp_path, DRAGOMAN_SERVER__GRACE="1") as (url, process, _):
         stream = ask(url, "tell me something [[fault: stall]]", stream=True)

@@ -15,7 +15,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from threading import Thread
@@ -154,7 +156,8 @@ class Workers:
 
     def _start(self) -> None:
         process = _SPAWN.Process(target=_serve, args=(self._work, self._alive, self._report_started))
-        process.start()
+        with _sigint_held():
+            process.start()
         self._running[process] = time.monotonic()
 
     def _remove_the_dead(self) -> None:
@@ -194,11 +197,28 @@ def _write(pipe: int, number: int) -> None:
     os.write(pipe, bytes([number]))
 
 
+@contextmanager
+def _sigint_held() -> Generator[None]:
+    """A process that is started meanwhile inherits the mask: SIGINT waits until it can be handled. Without
+    that, one that comes while the worker imports its modules is a traceback in the log."""
+    resource_tracker.ensure_running()  # else the first start starts it, and that unblocks SIGINT
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+
+
 def _serve(work: Work, alive: Connection, started: Connection) -> None:
     """In the worker: a process group of its own, so that Ctrl-C in a terminal reaches only the parent."""
     os.setpgrp()
     Thread(target=_end_with, args=(alive,), daemon=True).start()
-    work(lambda: started.send(os.getpid()))
+
+    def serves() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        started.send(os.getpid())
+
+    work(serves)
 
 
 def _end_with(alive: Connection) -> None:
