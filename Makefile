@@ -3,6 +3,8 @@ PYTHON  ?= python3
 VENV    ?= .venv
 # what `make run` and `make demo` need, and no more
 RUN_VENV ?= .venv-run
+# options of `dragoman serve`, such as RUN='--port 9000'; the inspector records what passes, in memory
+RUN     ?= --inspect
 JOBS    ?= 2
 # ORDER=random runs the tests in another order each time, and prints the seed
 ORDER   ?=
@@ -49,8 +51,8 @@ help:  ## list the targets
 
 setup: $(READY)  ## install the development tools into .venv (the other targets do this when needed)
 
-run: $(RUN_READY)  ## start the gateway: every protocol on one port; without an API key a scripted model answers
-	@$(RUN_VENV)/bin/dragoman serve
+run: $(RUN_READY)  ## start the gateway and its inspector; without an API key a scripted model answers
+	@$(RUN_VENV)/bin/dragoman serve $(RUN)
 
 demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side by side
 	@$(RUN_VENV)/bin/dragoman demo
@@ -142,8 +144,8 @@ $(RUN_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dragoman needs Python 3.11 or newer")'
 	@echo "setting up $(RUN_VENV), 1 of 2: a virtual environment"
 	@$(PYTHON) -m venv $(RUN_VENV)
-	@echo "setting up $(RUN_VENV), 2 of 2: dragoman with its gateway and command line (half a minute)"
-	@$(RUN_VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e '.[cli,gateway]'
+	@echo "setting up $(RUN_VENV), 2 of 2: dragoman with its gateway, client and command line (half a minute)"
+	@$(RUN_VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e '.[cli,client,gateway]'
 	@touch $@
 
 # A gateway that cannot be installed is missing from the table; the others are measured nevertheless.

@@ -20,8 +20,14 @@ def test_version_is_the_library_s():
     assert (result.exit_code, result.output) == (0, f"dragoman {dragoman.__version__}\n")
 
 
-def test_alone_it_shows_help():
+def test_alone_it_says_what_comes_next():
     result = run()
+    assert result.exit_code == 0
+    assert "What you can do next:\n  dragoman demo" in result.stdout
+
+
+def test_help_lists_every_command():
+    result = run("--help")
     assert result.exit_code == 0
     assert all(f"  {name} " in result.stdout for name in COMMANDS)
     assert "Examples:" in result.stdout

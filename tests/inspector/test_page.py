@@ -20,7 +20,7 @@ from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.observability.recording import RecordingDraft
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.gateway.request import ExchangeRecord
-from dragoman.inspector.export import MODULES, asset
+from dragoman.inspector.export import LATER, MODULES, asset
 from dragoman.inspector.server import mount_inspector
 from gateway.running import running as serving
 from gateway.stands import UPSTREAM_KEY, demo
@@ -216,15 +216,36 @@ def show(page: Any, running: Running, id: str, tab: str = "Conversation") -> Non
 
 def test_the_page_is_small() -> None:
     """What is loaded at first, and all of it; the rest comes with the first use of a tab."""
-    later = {"stream", "window", "route", "actions", "diff", "overview", "setup"}
     rest = asset("style.css") + asset("index.html")
     sizes = [
         len(gzip.compress(b"".join([asset(f"{name}.js") for name in names]) + rest, 9))
-        for names in ([name for name in MODULES if name not in later], MODULES)
+        for names in ([name for name in MODULES if name not in LATER], MODULES)
     ]
     print("bytes, gzip:", sizes)
     assert sizes[0] < 40_000
     assert sizes[1] < 50_000
+
+
+def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:
+    """With the scripted model, whatever is configured. The turn with the result is then shown."""
+    gateway = private_gateway(load("", {}), AccessLog(lambda line: None), Recorder(), mount_inspector)
+    with gateway as served, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{served.url}/inspect#key={served.key}")
+        page.click("text=Send a sample tool call")
+        sync_api.expect(page.locator(".row.done")).to_have_count(2)
+        sync_api.expect(page.locator(".p-conversation")).to_contain_text("get_weather")
+        sync_api.expect(page.locator(".p-conversation")).to_contain_text("21 °C, sunny")
+
+
+def test_what_the_list_needs_is_loaded_at_once(page: Any, running: Running) -> None:
+    """In one step after the HTML: nothing waits until another module has been read."""
+    page.reload()
+    page.wait_for_selector(".lamp.on")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map((it) => it.name)")
+    named = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map((it) => it.href)")
+    assert sorted(named) == sorted(url for url in loaded if url.endswith(".js"))
+    assert len(named) == len(MODULES) - len(LATER)
 
 
 def test_an_exchange_appears_while_it_happens(page: Any, running: Running) -> None:

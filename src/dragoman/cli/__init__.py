@@ -113,4 +113,6 @@ def main(context: click.Context) -> None:
     streams in both directions, and reports what is lost.
     """
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        from dragoman.cli.next_steps import next_steps
+
+        click.echo(next_steps())

@@ -1,6 +1,9 @@
-"""What a starting gateway prints: its address, its providers and models, and a command for each agent."""
+"""What a starting gateway prints: its address, its providers and models, and a command for each agent that is
+installed."""
 
 from __future__ import annotations
+
+import shutil
 
 import click
 
@@ -20,7 +23,8 @@ def welcome(config: Config, url: str, workers: int) -> str:
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
     problems = [*weak_keys(config), *unserved(config)]
-    return "\n".join([where, file, *served(config), *problems, "", *_agents(config, url), ""])
+    connect = [*_agents(config, url), _sdks(url)]
+    return "\n".join([where, file, *served(config), *problems, "", *connect, ""])
 
 
 def access(config: Config) -> str:
@@ -65,16 +69,24 @@ def _key(provider: ProviderSettings) -> str:
 
 
 def _agents(config: Config, url: str) -> list[str]:
-    """A command for each agent, with names that this configuration serves."""
+    """A command for each agent on the PATH, with names that this configuration serves."""
+    installed = [agent for agent in AGENTS.values() if shutil.which(agent.program)]
+    if not installed:
+        return [_row("agents", "None is installed. `dragoman run claude` tells you how to install one.")]
     key = "$DRAGOMAN_KEY" if config.keys else "any"
     rows: list[str] = []
-    for agent in AGENTS.values():
+    for agent in installed:
         model = None if _serves_usual(agent, config) else _first_name(config)
         if model == "":
             continue  # its command could only fail
         note = f"  # {agent.note}" if agent.note else ""
         rows.append(_row(agent.title, command_line(agent, url, key, model) + note))
     return rows or ["No model can be named for agents: add a row to [models]."]
+
+
+def _sdks(url: str) -> str:
+    """The variables of the vendors' SDKs."""
+    return _row("SDKs", f"OPENAI_BASE_URL={url}/v1 ANTHROPIC_BASE_URL={url} GOOGLE_GEMINI_BASE_URL={url}")
 
 
 def _serves_usual(agent: AgentProgram, config: Config) -> bool:

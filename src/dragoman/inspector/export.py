@@ -12,8 +12,12 @@ from dragoman.core.model import Wire
 
 MODULES = (
     *("dom", "api", "state", "filter", "markdown", "diff", "charts", "list", "exchange", "conversation"),
-    *("wires", "losses", "stream", "window", "route", "actions", "overview", "setup", "app"),
+    *("wires", "losses", "stream", "window", "route", "actions", "overview", "setup", "sample", "app"),
 )
+
+
+# Loaded with the first use of a tab or a page
+LATER = ("diff", "stream", "window", "route", "actions", "overview", "setup", "sample")
 
 
 @cache
@@ -28,13 +32,20 @@ def asset(name: str) -> bytes:
 
 @cache
 def page() -> tuple[bytes, str]:
-    """The HTML of the page, and its content security policy: nothing is loaded from elsewhere."""
+    """The HTML of the page, and its content security policy: nothing is loaded from elsewhere.
+
+    What the list needs is loaded at once, and not one level of imports after the other. `api` runs first: it
+    asks for the first rows while the rest arrives.
+    """
     imports = {f"inspector/{name}": f"/inspect/static/{name}.js" for name in MODULES}
+    needed = [url for name, url in imports.items() if name.rpartition("/")[2] not in LATER]
     mapping = jsontext.dumps({"imports": imports})
     html = asset("index.html").decode()
     html = html.replace("<!--style-->", '<link rel="stylesheet" href="/inspect/static/style.css">')
-    html = html.replace("<!--importmap-->", f'<script type="importmap">{mapping}</script>')
-    html = html.replace("<!--start-->", '<script type="module" src="/inspect/static/app.js"></script>')
+    preloads = "".join([f'<link rel="modulepreload" href="{url}">' for url in needed])
+    html = html.replace("<!--importmap-->", f'<script type="importmap">{mapping}</script>{preloads}')
+    scripts = [f'<script type="module" src="/inspect/static/{name}.js"></script>' for name in ("api", "app")]
+    html = html.replace("<!--start-->", "".join(scripts))
     digest = base64.b64encode(hashlib.sha256(mapping.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self' 'unsafe-inline'; "

@@ -43,7 +43,7 @@ from dragoman.profiles import known
 
 _LIVE_PING = 10.0  # seconds between comments on a quiet connection
 _LIVE_POLL = 1.0  # seconds between looks at the file of several workers
-_PAGE = 150  # summaries in one answer: the first ones are on screen at once
+_FIRST, _PAGE = 40, 150  # summaries in the first answer, which fills the screen, and in each further one
 _SEARCH_SECONDS = 1.0  # of one answer; the page asks on
 _LARGEST_PLAN = 16 * 1024 * 1024
 _SAFE: Headers = [
@@ -113,10 +113,11 @@ class Inspector:
         """A page of summaries, newest first; the first one begins with what is under way."""
         ids = self._recorder.store.ids()[::-1]
         begin = ids.index(before) + 1 if before in ids else 0
-        chosen = ids[begin : begin + _PAGE]
+        end = begin + (_PAGE if before else _FIRST)
+        chosen = ids[begin:end]
         found = [self._recorder.store.summary(id) for id in chosen]
         rows = [*(self._active() if not before else ()), *[each for each in found if each]]
-        more = chosen[-1] if begin + _PAGE < len(ids) else None
+        more = chosen[-1] if end < len(ids) else None
         return {"rows": rows, "more": more, "total": len(ids)}
 
     def _active(self) -> list[RecordingSummary]:

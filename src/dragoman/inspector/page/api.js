@@ -16,9 +16,18 @@ if (given) {
 const key = () => sessionStorage.getItem("dragoman-key") || "";
 const headers = () => (key() ? { "x-api-key": key() } : {});
 
+const send = (path, body) => fetch(base + path, { headers: headers(), ...(body === undefined ? {} : { method: "POST", body }) });
+
+// The first rows are on their way while the rest of the page loads. An error is for the one who waits for them.
+const NEWEST = "/exchanges?before=";
+let begun = exported ? null : send(NEWEST);
+begun?.catch(() => {});
+
 export async function get(path, body) {
   if (exported) return exported[path];
-  const reply = await fetch(base + path, { headers: headers(), ...(body === undefined ? {} : { method: "POST", body }) });
+  const started = path === NEWEST && begun;
+  if (started) begun = null;
+  const reply = await (started || send(path, body));
   if (reply.status === 401) {
     await askKey();
     return get(path, body);
@@ -74,12 +83,16 @@ export async function replay(head, text, model) {
   let url = head.request.url;
   if ("model" in body || !/\/models\//.test(url)) body.model = model;
   else url = url.replace(/(\/models\/)[^:]+(:)/, (_, before, after) => before + encodeURIComponent(model) + after);
-  const sent = { "content-type": "application/json", ...headers() };
-  for (const name of ["anthropic-version", "anthropic-beta"]) if (head.request.headers[name]) sent[name] = head.request.headers[name];
-  const reply = await fetch(url, { method: "POST", headers: sent, body: JSON.stringify(body) });
-  const answer = await reply.text();
-  if (!reply.ok) throw new Error(`status ${reply.status}: ${answer.slice(0, 400)}`);
-  return reply.headers.get("x-request-id");
+  const versions = ["anthropic-version", "anthropic-beta"].filter((name) => head.request.headers[name]);
+  return (await ask(url, body, Object.fromEntries(versions.map((name) => [name, head.request.headers[name]])))).id;
+}
+
+// Asks the gateway as a client does.
+export async function ask(url, body, more) {
+  const reply = await fetch(url, { method: "POST", headers: { "content-type": "application/json", ...headers(), ...more }, body: JSON.stringify(body) });
+  const text = await reply.text();
+  if (!reply.ok) throw new Error(`status ${reply.status}: ${text.slice(0, 400)}`);
+  return { id: reply.headers.get("x-request-id"), answer: text.startsWith("{") ? JSON.parse(text) : text };
 }
 
 function askKey() {

@@ -118,7 +118,7 @@ export class ExchangeList extends HTMLElement {
     if (this.lines.length) return null;
     if (this.rows.size) return h("div", { class: "empty" }, h("h2", {}, this.found?.busy ? "Searching…" : "Nothing matches"), h("p", { class: "mono" }, state.q), h("button", { class: "btn", onclick: () => go({ q: "" }) }, "Clear the filter"));
     if (!this.loaded) return null;
-    return h("div", { class: "empty" }, h("h2", {}, "No exchange yet"), h("p", {}, "Send something through the gateway. It appears here at once."), h("pre", {}, `dragoman run claude\nexport OPENAI_BASE_URL=${location.origin}/v1`), h("p", { class: "muted" }, "Prompts and results are recorded as they are. Keys are masked."));
+    return h("div", { class: "empty" }, h("h2", {}, "No exchange yet"), h("p", {}, "Send something through the gateway. It appears here at once."), h("p", {}, h("button", { class: "btn primary", onclick: async () => (await import("inspector/sample")).sample() }, "Send a sample tool call"), " ", h("a", { class: "btn", href: "#/setup" }, "Connect an agent")), h("pre", {}, `export OPENAI_BASE_URL=${location.origin}/v1 ANTHROPIC_BASE_URL=${location.origin}`), h("p", { class: "muted" }, "Prompts and results are recorded as they are. Keys are masked."));
   }
 
   session({ group, members, top }) {
