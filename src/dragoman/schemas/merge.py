@@ -6,7 +6,8 @@ one that gets impossible constraints does not (G80: bifrost#3150, pydantic-ai#63
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dragoman.core import jsontext
 from dragoman.core.fields import word_set
@@ -15,9 +16,6 @@ from dragoman.core.model import Wire
 from dragoman.schemas.walk import Report, distinct, resolve, types_of, without, words
 
 DEEPEST_REF = 12
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LOWER = word_set("minimum exclusiveMinimum minLength minItems minProperties minContains")
-_UPPER = word_set("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains")
 
 
 def intersect(one: Wire, two: Wire) -> Wire:
@@ -31,29 +29,22 @@ def intersect(one: Wire, two: Wire) -> Wire:
 
 
 def _both(key: str, one: Any, two: Any) -> Any:
+    """The value of a keyword that stands in both schemas; of two that cannot be joined the first one."""
     if one == two:
         return one
-    if key in ("$defs", "definitions") and is_object(one) and is_object(two):
-        return two | one
-    if key in _MAPS and is_object(one) and is_object(two):
-        return one | {name: _narrowed(one[name], two[name]) if name in one else two[name] for name in two}
-    if key == "required" and is_array(one) and is_array(two):
-        return list(dict.fromkeys([*one, *two]))
-    if key == "type":
-        return _common_types(types_of({key: one}), types_of({key: two}))
-    if key == "enum" and is_array(one) and is_array(two):
-        return _common_values(one, two) or one
-    if key == "description":
-        return f"{one}\n{two}"
-    if key in _LOWER:
-        return max(one, two)
-    if key in _UPPER:
-        return min(one, two)
-    if key in ("items", "additionalProperties"):
-        return _narrowed(one, two)
-    if key == "anyOf" and is_array(one) and is_array(two):
-        return _common_values(one, two) or one
-    return one
+    if is_object(one) and is_object(two) and key in _OBJECTS:
+        return _OBJECTS[key](one, two)
+    if is_array(one) and is_array(two) and key in _ARRAYS:
+        return _ARRAYS[key](one, two)
+    return _VALUES[key](one, two) if key in _VALUES else one
+
+
+def _merge_definitions(one: Wire, two: Wire) -> Wire:
+    return two | one
+
+
+def _merge_children(one: Wire, two: Wire) -> Wire:
+    return one | {name: _narrowed(one[name], two[name]) if name in one else two[name] for name in two}
 
 
 def _narrowed(one: Any, two: Any) -> Any:
@@ -76,6 +67,24 @@ def _common_types(one: list[str], two: list[str]) -> str | list[str]:
     return common[0] if len(common) == 1 else common
 
 
+_Merge: TypeAlias = Callable[[Any, Any], Any]
+_OBJECTS: dict[str, _Merge] = {
+    **dict.fromkeys(("$defs", "definitions"), _merge_definitions),
+    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), _merge_children),
+}
+_ARRAYS: dict[str, _Merge] = {
+    "required": lambda one, two: list(dict.fromkeys([*one, *two])),
+    **dict.fromkeys(("enum", "anyOf"), lambda one, two: _common_values(one, two) or one),
+}
+_VALUES: dict[str, _Merge] = {
+    "type": lambda one, two: _common_types(types_of({"type": one}), types_of({"type": two})),
+    "description": lambda one, two: f"{one}\n{two}",
+    **dict.fromkeys(("items", "additionalProperties"), _narrowed),
+    **dict.fromkeys(word_set("minimum exclusiveMinimum minLength minItems minProperties minContains"), max),
+    **dict.fromkeys(word_set("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains"), min),
+}
+
+
 def unite(base: Wire, branches: list[Wire]) -> Wire:
     """An object schema that allows what `base` with any of `branches` allows.
 
@@ -95,6 +104,12 @@ def unite(base: Wire, branches: list[Wire]) -> Wire:
     if required := list(dict.fromkeys([*_required(base), *shared])):
         out["required"] = required
     return out
+
+
+def unite_objects(base: Wire, branches: list[Wire]) -> Wire:
+    """`unite` with those branches that an object can match."""
+    objects = [branch for branch in branches if "object" in types_of(branch) or "type" not in branch]
+    return unite(base, objects) if objects else base
 
 
 def either(schemas: list[Any]) -> Any:
@@ -149,8 +164,7 @@ def flatten(
             for member, more in flat:
                 out, notes = intersect(out, member), [*notes, *more]
         else:
-            objects = [member for member, _ in flat if "object" in types_of(member) or "type" not in member]
-            out = unite(out, objects) if objects else out
+            out = unite_objects(out, [member for member, _ in flat])
             notes.append(words(keyword, members))
         if len(members) > 1:
             report.changed(f"{path}.{keyword}", "merged into one schema")

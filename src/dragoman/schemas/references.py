@@ -7,6 +7,7 @@ reference is written out as a whole (G79: litellm#28646, any-llm#1095).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dragoman.core.jsontext import is_array, is_object
@@ -94,27 +95,27 @@ def _has_cycle(root: Wire, allowed: Cycles) -> bool:
     definitions = root.get("$defs")
     if not is_object(definitions):
         return False
-    edges: dict[str, set[str]] = {name: set() for name in definitions}
-
-    def collect(schema: Any, name: str, optional: bool) -> None:
-        if not is_object(schema):
-            return
-        if isinstance(ref := schema.get("$ref"), str) and not (optional and allowed == "optional"):
-            edges[name].add(ref.removeprefix("#/$defs/"))
-        required = schema.get("required")
-        needed: list[Any] = required if is_array(required) else []
-        properties = schema.get("properties")
-        for key, child in properties.items() if is_object(properties) else ():
-            collect(child, name, optional or key not in needed)
-        for _, child in children(without(schema, "properties")):
-            collect(child, name, optional)
-
-    for name, schema in definitions.items():
-        collect(schema, name, False)
+    edges = {name: set(_targets(schema, allowed == "optional")) for name, schema in definitions.items()}
     while leaves := [name for name, targets in edges.items() if not targets & edges.keys()]:
         for name in leaves:
             del edges[name]
     return bool(edges)
+
+
+def _targets(schema: Any, from_required_only: bool) -> Iterator[str]:
+    """The definitions to which a schema leads, by every way or by required properties only."""
+    if not is_object(schema):
+        return
+    if isinstance(ref := schema.get("$ref"), str):
+        yield ref.removeprefix("#/$defs/")
+    required = schema.get("required")
+    needed: list[Any] = required if is_array(required) else []
+    properties = schema.get("properties")
+    for key, child in properties.items() if is_object(properties) else ():
+        if key in needed or not from_required_only:
+            yield from _targets(child, from_required_only)
+    for _, child in children(without(schema, "properties")):
+        yield from _targets(child, from_required_only)
 
 
 def _inlined(schema: Any, root: Wire, path: str, report: Report, open_refs: tuple[str, ...]) -> Any:

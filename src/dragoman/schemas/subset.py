@@ -14,7 +14,7 @@ from dragoman.core.fields import word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.core.schema_rules import SchemaRules
-from dragoman.schemas.merge import either, intersect, unite
+from dragoman.schemas.merge import either, intersect, unite, unite_objects
 from dragoman.schemas.walk import (
     SPOKEN,
     Report,
@@ -74,31 +74,34 @@ class _Node:
 
     def merge_branches(self, schema: Wire) -> Wire:
         """A union stands alone in its node; beside other structure it is merged into that or described."""
-        out = dict(schema)
-        if "allOf" in out:
-            members = out.pop("allOf")
-            for member in members:
-                if is_object(member):
-                    out = intersect(out, self.merge_branches(member))
-            if len(members) > 1:
-                self.report.changed(f"{self.path}.allOf", "merged into one schema")
+        out = self._merge_all(schema) if "allOf" in schema else dict(schema)
         for keyword in ("anyOf", "oneOf"):
             if not is_array(branches := out.get(keyword)):
                 continue
             if out.keys() & _STRUCTURE or (keyword == "oneOf" and "anyOf" in out):
-                del out[keyword]
-                # the notes of a branch are not needed: the whole union is described
-                inner = _Node(self.path, self.report, self.rules)
-                merged = [inner.merge_branches(branch) for branch in branches if is_object(branch)]
-                objects = [each for each in merged if "object" in types_of(each) or "type" not in each]
-                if is_object_schema(out) and objects:
-                    out = unite(out, objects)
-                self.notes.append(words(keyword, branches))
-                self.report.changed(f"{self.path}.{keyword}", "merged into one schema")
+                out = self._merge_union(without(out, keyword), keyword, branches)
             elif keyword == "oneOf":
                 out["anyOf"] = out.pop("oneOf")
                 self.report.changed(f"{self.path}.oneOf", f"{self.rules.vendor} reads oneOf as anyOf")
         return out
+
+    def _merge_all(self, schema: Wire) -> Wire:
+        out = without(schema, "allOf")
+        members = schema["allOf"]
+        for member in members:
+            if is_object(member):
+                out = intersect(out, self.merge_branches(member))
+        if len(members) > 1:
+            self.report.changed(f"{self.path}.allOf", "merged into one schema")
+        return out
+
+    def _merge_union(self, schema: Wire, keyword: str, branches: list[Any]) -> Wire:
+        # the notes of a branch are not needed: the whole union is described
+        inner = _Node(self.path, self.report, self.rules)
+        merged = [inner.merge_branches(branch) for branch in branches if is_object(branch)]
+        self.notes.append(words(keyword, branches))
+        self.report.changed(f"{self.path}.{keyword}", "merged into one schema")
+        return unite_objects(schema, merged) if is_object_schema(schema) else schema
 
     def widen_conditions(self, schema: Wire) -> Wire:
         """What a condition might demand is allowed always; the condition itself is described."""

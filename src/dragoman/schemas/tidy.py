@@ -7,6 +7,7 @@ reported.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.core.fields import describe, word_set
@@ -98,38 +99,51 @@ def _no_schema(value: Any, path: str, report: Report) -> Wire:
 
 def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
     """Draft 3: required is a flag of the property. 4: exclusiveMinimum is a flag. 7: tuples, dependencies."""
-    out = schema
-    properties = schema.get("properties")
-    if is_object(properties):
-        asking = [
-            name for name, child in properties.items() if is_object(child) and child.get("required") is True
-        ]
-        if asking:
-            listed = schema.get("required")
-            named = [*(listed if is_array(listed) else []), *asking]
-            out = {**out, "required": list(dict.fromkeys(str(name) for name in named))}
+    out = _list_required(schema)
     for bound, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(out.get(flag), bool):
             out = dict(out)
             if out.pop(flag) and bound in out:
                 out[flag] = out.pop(bound)
-    items = out.get("items")
-    if is_array(items):
-        out = without(out, "items", "additionalItems")
-        if items and "prefixItems" not in out:
-            out["prefixItems"] = items
-        if "additionalItems" in schema:
-            out["items"] = schema["additionalItems"]
+    if is_array(out.get("items")):
+        out = _from_tuple(out)
     if "dependencies" in out:
-        out = dict(out)
-        dependencies: Wire = given if is_object(given := out.pop("dependencies")) else {}
-        lists = {name: value for name, value in dependencies.items() if is_array(value)}
-        others = {name: value for name, value in dependencies.items() if not is_array(value)}
-        out |= {"dependentRequired": lists} if lists else {}
-        out |= {"dependentSchemas": others} if others else {}
+        out = _split_dependencies(out)
     if isinstance(out.get("required"), bool):
         report.changed(f"{path}.required", "belongs in the list of the object around it")
         out = without(out, "required")
+    return out
+
+
+def _list_required(schema: Wire) -> Wire:
+    properties, listed = schema.get("properties"), schema.get("required")
+    if not is_object(properties):
+        return schema
+    asking = [
+        name for name, child in properties.items() if is_object(child) and child.get("required") is True
+    ]
+    if not asking:
+        return schema
+    named = [*(listed if is_array(listed) else []), *asking]
+    return {**schema, "required": list(dict.fromkeys(str(name) for name in named))}
+
+
+def _from_tuple(schema: Wire) -> Wire:
+    out, items = without(schema, "items", "additionalItems"), schema["items"]
+    if items and "prefixItems" not in out:
+        out["prefixItems"] = items
+    if "additionalItems" in schema:
+        out["items"] = schema["additionalItems"]
+    return out
+
+
+def _split_dependencies(schema: Wire) -> Wire:
+    out, given = without(schema, "dependencies"), schema["dependencies"]
+    dependencies: Wire = given if is_object(given) else {}
+    lists = {name: value for name, value in dependencies.items() if is_array(value)}
+    others = {name: value for name, value in dependencies.items() if not is_array(value)}
+    out |= {"dependentRequired": lists} if lists else {}
+    out |= {"dependentSchemas": others} if others else {}
     return out
 
 
@@ -158,27 +172,37 @@ def _shaped(schema: Wire, path: str, report: Report) -> Wire:
 
 
 def _fits(key: str, value: Any) -> bool:
-    if key in _TEXT:
-        return isinstance(value, str)
-    if key in _FLAG:
-        return isinstance(value, bool)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key in _NUMBER:
-        return number and (key != "multipleOf" or value > 0)
-    if key in _COUNT:
-        return number and value >= 0 and value % 1 == 0
-    if key == "dependentRequired":
-        return is_object(value) and all(_fits("required", listed) for listed in value.values())
-    if key in _WHOLE:
-        return is_object(value)
-    if key in MANY or key == "enum":
-        return is_array(value) and bool(value)
-    if key == "required":
-        names = value if is_array(value) else [None]
-        return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    if key == "examples":
-        return is_array(value)
-    return value is not None
+    fits = _FITTING.get(key)
+    return fits(value) if fits else value is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value % 1 == 0
+
+
+def _are_names(value: Any) -> bool:
+    """Different ones, and nothing but names."""
+    names = value if is_array(value) else [None]
+    return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+
+
+# What the value of a keyword must be to mean anything; of the others anything but null
+_FITTING: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys((*MANY, "enum"), lambda value: is_array(value) and bool(value)),
+    **dict.fromkeys(_WHOLE, is_object),
+    **dict.fromkeys(_COUNT, _is_count),
+    **dict.fromkeys(_NUMBER, _is_number),
+    **dict.fromkeys(_FLAG, lambda value: isinstance(value, bool)),
+    **dict.fromkeys(_TEXT, lambda value: isinstance(value, str)),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "dependentRequired": lambda value: is_object(value) and all(map(_are_names, value.values())),
+    "required": _are_names,
+    "examples": is_array,
+}
 
 
 def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
@@ -188,13 +212,13 @@ def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
     if all(isinstance(name, str) and name in _TYPES for name in given) and 0 < len(set(given)) == len(given):
         return schema
     given = [_NUMBERED.get(name, name) if type(name) is int else name for name in given]
-    texts = [name for name in given if isinstance(name, str)]
-    known = dict.fromkeys(_SPELLINGS[name.lower()] for name in texts if name.lower() in _SPELLINGS)
+    words_given = [name.lower() for name in given if isinstance(name, str)]
+    known = dict.fromkeys(_SPELLINGS[name] for name in words_given if name in _SPELLINGS)
     unknown = [
         name for name in given if not isinstance(name, str) or name.lower() not in {*_SPELLINGS, *_ANYTHING}
     ]
     out = without(schema, "type")
-    if known and not any(name.lower() in _ANYTHING for name in texts):
+    if known and _ANYTHING.isdisjoint(words_given):
         out = {"type": list(known) if is_array(schema["type"]) else next(iter(known)), **out}
     if not unknown:
         return out
