@@ -41,19 +41,29 @@ class _Reader:
         self._indent = ""  # of Google's entries
 
     def read(self, line: str, underlined: bool) -> None:
+        if self._sphinx(line) or self._starts_section(line, underlined) or _UNDERLINE.fullmatch(line):
+            return
+        if self._section == "description":
+            self.description.append(line)
+        elif line.strip():
+            self._entry(line)
+
+    def _sphinx(self, line: str) -> bool:
         if found := _SPHINX.fullmatch(line):
             self._enter([found[1]], found[2])
-            self._section = "sphinx" if self._section == "description" else self._section
         elif _FIELD.match(line):  # :returns:, :type x:, …
             self._names = []
-            self._section = "sphinx" if self._section == "description" else self._section
-        elif self._starts_section(line, underlined) or _UNDERLINE.fullmatch(line):
+        else:
+            return False
+        if self._section == "description":
+            self._section = "sphinx"
+        return True
+
+    def _entry(self, line: str) -> None:
+        """A line of a section: it begins the description of parameters, or continues it."""
+        if self._section == "google" and self._google(line):
             return
-        elif self._section == "description":
-            self.description.append(line)
-        elif not line.strip() or (self._section == "google" and self._google(line)):
-            return
-        elif self._section == "numpy" and not line[0].isspace() and (found := _NUMPY.fullmatch(line)):
+        if self._section == "numpy" and not line[0].isspace() and (found := _NUMPY.fullmatch(line)):
             self._enter(re.split(r"\s*,\s*", found[1]), "")
         elif line[0].isspace():
             for name in self._names:

@@ -238,15 +238,18 @@ class SchemaBuilder:
             return self.build(args[0])
         if origin is tuple and args and args[-1] is not Ellipsis:
             return self._tuple(args)
-        if isinstance(origin, type) and issubclass(origin, Mapping):
-            return {"type": "object", "additionalProperties": self.build(args[1])}
-        if isinstance(origin, type) and issubclass(origin, Set):
-            return {"type": "array", "items": self.build(args[0]), "uniqueItems": True}
-        if isinstance(origin, type) and issubclass(origin, Sequence):
-            return {"type": "array", "items": self.build(args[0])}
-        if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
-            return self._struct(hint)
+        if isinstance(origin, type):
+            return self._container(hint, typing.cast(type[Any], origin), args)
         return self.build(origin)
+
+    def _container(self, hint: Any, origin: type[Any], args: Sequence[Any]) -> Wire:
+        if issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self.build(args[1])}
+        if issubclass(origin, Set):
+            return {"type": "array", "items": self.build(args[0]), "uniqueItems": True}
+        if issubclass(origin, Sequence):
+            return {"type": "array", "items": self.build(args[0])}
+        return self._struct(hint) if issubclass(origin, msgspec.Struct) else self.build(origin)
 
     def _annotated(self, hint: Any, inner: Any, notes: tuple[Any, ...]) -> Wire:
         if adapter := pydantic_adapter(hint):
@@ -270,20 +273,27 @@ class SchemaBuilder:
         if issubclass(base, msgspec.Struct):
             return self._struct(base)
         if dataclasses.is_dataclass(base):
-            hints = _resolved(base)
-            rows = {field.name: (hints[field.name], _default(field)) for field in dataclasses.fields(base)}
-            return _described(self.object(rows, _described_fields(base), dataclasses.MISSING), base)
+            return _described(self._dataclass(base), base)
         if typing.is_typeddict(base):
             return _described(self._typed_dict(base), base)
         if "_fields" in vars(base) and tuple in base.__mro__:  # NamedTuple
             return self._tuple(list(_resolved(base).values()))
         if issubclass(base, str | int | float):
             return {"type": next(_NAMES[each] for each in base.__mro__ if each in _NAMES)}
+        return self._stand_in(hint)
+
+    def _stand_in(self, hint: Any) -> Wire:
+        """A name that stands for another type."""
         if isinstance(hint, typing.TypeVar):
             return self.build(hint.__bound__) if hint.__bound__ else {}
         if meant := getattr(hint, "__supertype__", None):  # NewType
             return self.build(meant)
         raise ConfigError(f"no JSON Schema for {hint!r}; give the tool its parameters by hand")
+
+    def _dataclass(self, hint: type[Any]) -> Wire:
+        hints = _resolved(hint)
+        rows = {field.name: (hints[field.name], _default(field)) for field in dataclasses.fields(hint)}
+        return self.object(rows, _described_fields(hint), dataclasses.MISSING)
 
     def _typed_dict(self, hint: type[Any]) -> Wire:
         required: frozenset[str] = hint.__required_keys__

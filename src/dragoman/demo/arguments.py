@@ -190,16 +190,20 @@ def ways_through(schema: Wire, resolve: Callable[[Any], Wire], depth: int = 0) -
     for part in schema.get("allOf") or ():
         base = intersect(base, resolve(part))
     ways = [base]
-    for key in ("anyOf", "oneOf"):
-        options = schema.get(key)
+    for options in (schema.get("anyOf"), schema.get("oneOf")):
         if is_array(options) and options:
             ways = [intersect(way, resolve(option)) for way in ways for option in options]
     if "if" in schema:
-        met, then, otherwise = (resolve(schema.get(key, {})) for key in ("if", "then", "else"))
-        met_ways = [intersect(intersect(way, met), then) for way in ways]
-        ways = met_ways + [intersect(way, otherwise) for way in ways]
+        ways = _by_condition(schema, ways, resolve)
     for way in ways:
         yield from ways_through(way, resolve, depth + 1)
+
+
+def _by_condition(schema: Wire, ways: list[Wire], resolve: Callable[[Any], Wire]) -> list[Wire]:
+    """Each way twice: with the condition met, and without."""
+    met, then, otherwise = (resolve(schema.get(key, {})) for key in ("if", "then", "else"))
+    met_ways = [intersect(intersect(way, met), then) for way in ways]
+    return met_ways + [intersect(way, otherwise) for way in ways]
 
 
 def kinds_of(schema: Wire) -> list[str]:

@@ -7,7 +7,7 @@ its instructions, the tools from their declarations, the results from the user's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -173,34 +173,50 @@ _DEEPSEEK_TOOL = re.compile(r"### (\S+)\nDescription: (.*?)\n\nParameters: (\{[^
 _HARMONY_TOOL = re.compile(r"^type (\S+) = \((?:_: \{\n(.*?)\n\})?\) => any;", re.DOTALL | re.MULTILINE)
 
 
+_GEMMA_TOOL = re.compile(r"<\|tool>declaration:([^{]+)(\{.*?\})<tool\|>", re.DOTALL)
+
+
 def _tools(name: str, system: str) -> Iterator[ToolDeclaration]:
-    match name:
-        case "roo-xml":
-            for found in _ROO_TOOL.finditer(system):
-                fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
-                given = [(field, kind, need == "required") for field, need, kind in fields]
-                yield _tool(found[1], found[2], given)
-        case "qwen3-coder":
-            for found in _QWEN_TOOL.finditer(system):
-                required = re.search(r"<required>(.*?)</required>", found[3])
-                needed: list[str] = jsontext.decode(required[1]) if required else []
-                fields = re.findall(r"<parameter>\n<name>(.*?)</name>\n(?:<type>(\w+)</type>)?", found[3])
-                yield _tool(found[1], found[2], [(field, kind, field in needed) for field, kind in fields])
-        case "deepseek":
-            for found in _DEEPSEEK_TOOL.finditer(system):
-                yield ToolDeclaration(found[1], found[2], jsontext.decode_object(found[3]))
-        case "harmony":
-            for found in _HARMONY_TOOL.finditer(system):
-                fields = re.findall(r"^(\w+)(\??): (\w+)", found[2] or "", re.MULTILINE)
-                yield _tool(found[1], "", [(field, kind, not mark) for field, mark, kind in fields])
-        case "gemma":
-            for found in re.finditer(r"<\|tool>declaration:([^{]+)(\{.*?\})<tool\|>", system, re.DOTALL):
-                declared = GemmaPayload(found[2], QUOTE, found[1], DeclaredTools(())).whole()
-                yield ToolDeclaration(
-                    found[1], str(declared.get("description") or ""), declared.get("parameters")
-                )
-        case _:
-            yield from _json_tools(system)
+    if name not in _SPELLED:
+        return _json_tools(system)
+    pattern, read = _SPELLED[name]
+    return map(read, pattern.finditer(system))
+
+
+def _roo_tool(found: re.Match[str]) -> ToolDeclaration:
+    fields = re.findall(r"^- (\S+): \((required|optional)\) ?(\w*)", found[3], re.MULTILINE)
+    return _tool(found[1], found[2], [(field, kind, need == "required") for field, need, kind in fields])
+
+
+def _qwen_tool(found: re.Match[str]) -> ToolDeclaration:
+    required = re.search(r"<required>(.*?)</required>", found[3])
+    needed: list[str] = jsontext.decode(required[1]) if required else []
+    fields = re.findall(r"<parameter>\n<name>(.*?)</name>\n(?:<type>(\w+)</type>)?", found[3])
+    return _tool(found[1], found[2], [(field, kind, field in needed) for field, kind in fields])
+
+
+def _deepseek_tool(found: re.Match[str]) -> ToolDeclaration:
+    return ToolDeclaration(found[1], found[2], jsontext.decode_object(found[3]))
+
+
+def _harmony_tool(found: re.Match[str]) -> ToolDeclaration:
+    fields = re.findall(r"^(\w+)(\??): (\w+)", found[2] or "", re.MULTILINE)
+    return _tool(found[1], "", [(field, kind, not mark) for field, mark, kind in fields])
+
+
+def _gemma_tool(found: re.Match[str]) -> ToolDeclaration:
+    declared = GemmaPayload(found[2], QUOTE, found[1], DeclaredTools(())).whole()
+    return ToolDeclaration(found[1], str(declared.get("description") or ""), declared.get("parameters"))
+
+
+# How a dialect spells a declaration in the prompt; those that are missing here write JSON
+_SPELLED: dict[str, tuple[re.Pattern[str], Callable[[re.Match[str]], ToolDeclaration]]] = {
+    "roo-xml": (_ROO_TOOL, _roo_tool),
+    "qwen3-coder": (_QWEN_TOOL, _qwen_tool),
+    "deepseek": (_DEEPSEEK_TOOL, _deepseek_tool),
+    "harmony": (_HARMONY_TOOL, _harmony_tool),
+    "gemma": (_GEMMA_TOOL, _gemma_tool),
+}
 
 
 def _json_tools(system: str) -> Iterator[ToolDeclaration]:
