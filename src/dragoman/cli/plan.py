@@ -35,7 +35,7 @@ def command(file: IO[bytes], source: str | None, target: str, as_json: bool, con
     """
     from dragoman.gateway.observability.recording import load_recording
     from dragoman.gateway.upstreams.routing import route
-    from dragoman.inspector.plan import plan, plan_all
+    from dragoman.inspector.plan import Plan, plan_all, plan_surfaces
     from dragoman.profiles import known
 
     settings = settings_of(config)
@@ -52,14 +52,18 @@ def command(file: IO[bytes], source: str | None, target: str, as_json: bool, con
     elif target in available:
         plans = plan_all(body, source, [available[target]], model or "model")
     else:
-        plans = [plan(body, source, each.provider, each.model) for each in route(settings, target)]
+        plans: list[Plan] = []
+        for each in route(settings, target, source):
+            surfaces = [at.provider for at in each.surfaces or (each,)]
+            plans += plan_surfaces(body, source, surfaces, each.model)
     if as_json:
         write(pretty([to_builtins(each) for each in plans]))
     for each in () if as_json else plans:
         verdict = each.error or each.worst or "nothing is lost"
         colour = "red" if each.error else SEVERITY_COLOURS[each.worst]
-        click.echo(f"{each.provider} ({each.protocol}): {click.style(verdict, fg=colour)}")
-        for loss in each.losses:
+        aside = "" if each.taken else ", not taken"
+        click.echo(f"{each.provider} ({each.protocol}{aside}): {click.style(verdict, fg=colour)}")
+        for loss in each.losses if each.taken else ():
             kind = click.style(f"{loss.kind:8}", fg=COLOURS.get(loss.kind, "cyan"))
             click.echo(f"  {loss.severity:9} {kind} {loss.where}: {loss.why}  [{loss.code}]")
     return 1 if all(each.error for each in plans) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Literal
@@ -136,6 +137,11 @@ class Losses(Struct, eq=False):
         lost = [loss for loss in severe if loss.kind in ("dropped", "changed")]
         if lost:
             raise LossError(lost)
+
+    def damage(self) -> tuple[int, int, int]:
+        """How many were dropped or changed, of each severity, the worst first."""
+        lost = Counter([loss.severity for loss in self.items if loss.kind in ("dropped", "changed")])
+        return lost["material"], lost["minor"], lost["cosmetic"]
 
     def with_values(self, *sources: Wire | None) -> list[Loss]:
         """The losses, each with the beginning of what a source holds at its place."""

@@ -20,6 +20,7 @@ __all__ = [
     "PoolKey",
     "ProfileRow",
     "ProviderSettings",
+    "Surface",
     "bare_model",
     "known",
     "known_server",
@@ -42,6 +43,15 @@ class PoolKey(Struct, frozen=True):
         return f"PoolKey({self.name}, weight={self.weight})"
 
 
+class Surface(Struct, frozen=True):
+    """One of several protocols that a provider speaks, and where. `bearer`: it takes the key as a bearer
+    token, though the protocol's own vendor has a header for keys."""
+
+    protocol: str
+    base_url: str
+    bearer: bool = False
+
+
 class ProviderSettings(Struct, frozen=True, kw_only=True):
     """An upstream with an address and credentials.
 
@@ -54,7 +64,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     `profiles` are the user's own facts, `overrides` what the operator decides of every request. `pool`: its
     keys, where it has several; with one of them it is a provider of its own, whose `credential` is the name
     of the key. `shares_state`: the keys belong to one organisation, which reads its own opaque state.
-    `proxy`: through which HTTP proxy it is reached; empty: as the environment says.
+    `proxy`: through which HTTP proxy it is reached; empty: as the environment says. `surfaces`: where it
+    speaks several protocols; `protocol` and `base_url` are those of the first. `surface`: it is the provider
+    at one of them.
     """
 
     name: str
@@ -82,6 +94,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     credential: str = ""
     shares_state: bool = False
     proxy: str = ""
+    surfaces: tuple[Surface, ...] = ()
+    surface: str = ""
 
     def __repr__(self) -> str:  # no secrets
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"
@@ -96,6 +110,44 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
                 for each in self.pool
             ]
         )
+
+    def at(self, surface: Surface) -> ProviderSettings:
+        """The provider at one of its surfaces."""
+        credentials = self.credentials
+        if surface.bearer and isinstance(credentials, Credential) and credentials.key:
+            credentials = replace(credentials, key="", token=credentials.key)
+        protocol, url = surface.protocol, surface.base_url
+        keeps = self.keeps and protocol == self.protocol
+        return replace(
+            self,
+            protocol=protocol,
+            base_url=url,
+            credentials=credentials,
+            keeps=keeps,
+            surfaces=(),
+            surface=protocol,
+        )
+
+    def each_surface(self, client: str) -> tuple[ProviderSettings, ...]:
+        """The provider at each surface, in the order in which a client of this protocol prefers them."""
+        order = sorted(self.surfaces, key=lambda each: each.protocol != client)
+        return tuple([self.at(each) for each in order]) or (self,)
+
+    def moved(self, url: str) -> tuple[Surface, ...]:
+        """Its surfaces where the first one is at `url`: behind another origin, if they shared one."""
+        old = self.base_url
+        origin, path = _origin(old), old[len(_origin(old)) :]
+        shared = all(_origin(each.base_url) == origin for each in self.surfaces)
+        if not shared or url[len(_origin(url)) :] != path:
+            return ()
+        return tuple(
+            [replace(each, base_url=_origin(url) + each.base_url[len(origin) :]) for each in self.surfaces]
+        )
+
+    @property
+    def issuer(self) -> str:
+        """Who makes its opaque state: what one surface made, no other one can read."""
+        return f"{self.name}.{self.surface}" if self.surface else self.name
 
     @property
     def state_key(self) -> str:
@@ -145,6 +197,12 @@ def known() -> dict[str, ProviderSettings]:
             url_env=row.get("url", ""),
             keeps=row.get("keeps", False),
             default_model=row.get("default_model", ""),
+            surfaces=tuple(
+                [
+                    Surface(each["protocol"], each["base_url"], each.get("bearer", False))
+                    for each in row.get("surfaces", ())
+                ]
+            ),
         )
         for name, row in server_tables().items()
     }
@@ -186,7 +244,16 @@ def known_server(name: str, base_url: str) -> str:
     if name in known():
         return name
     url = http_url(base_url.rstrip("/"))
-    return next((each.name for each in known().values() if each.base_url == url), "")
+    return next((each.name for each in known().values() if url in _urls(each)), "")
+
+
+def _urls(provider: ProviderSettings) -> list[str]:
+    return [provider.base_url, *(each.base_url for each in provider.surfaces)]
+
+
+def _origin(url: str) -> str:
+    """The beginning of a URL, up to its path."""
+    return "/".join(url.split("/")[:3])
 
 
 def http_url(url: str) -> str:

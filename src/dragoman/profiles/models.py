@@ -72,7 +72,7 @@ def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[Profi
     for row in _model_rows():
         if row.fits(name):
             facts |= row.facts
-    for row in _server_rows(provider or vendor_server(name, protocol)):
+    for row in _server_rows(provider or vendor_server(name, protocol), protocol):
         if row.fits(name):
             facts |= row.facts
     if price := _price(name, provider):
@@ -96,13 +96,22 @@ def vendor_server(model: str, protocol: str) -> str:
         vendor = protocol.partition("-")[0]
     tables = server_tables()
     names = (vendor, f"{vendor}-chat")
-    return next((each for each in names if each in tables and tables[each]["protocol"] == protocol), "")
+    return next((each for each in names if each in tables and protocol in _spoken(tables[each])), "")
+
+
+def _spoken(table: dict[str, Any]) -> list[str]:
+    """The protocols that a provider speaks."""
+    return [table["protocol"], *(each["protocol"] for each in table.get("surfaces", ()))]
 
 
 @lru_cache(maxsize=1)
 def server_tables() -> dict[str, dict[str, Any]]:
-    """providers.toml as it is written."""
-    return tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
+    """providers.toml; the first of several surfaces gives protocol and address."""
+    tables = tomllib.loads(files("dragoman.profiles").joinpath("providers.toml").read_text("utf-8"))
+    for table in tables.values():
+        if surfaces := table.get("surfaces"):
+            table |= {"protocol": surfaces[0]["protocol"], "base_url": surfaces[0]["base_url"]}
+    return tables
 
 
 def _price(model: str, provider: str) -> dict[str, Any] | None:
@@ -131,11 +140,14 @@ def _model_rows() -> tuple[_ModelRow, ...]:
     return tuple([_read_row(row) for row in table["models"]])
 
 
-@lru_cache(maxsize=64)
-def _server_rows(provider: str) -> tuple[_ModelRow, ...]:
-    """The row of the whole provider, then those of its single models."""
+@lru_cache(maxsize=256)
+def _server_rows(provider: str, protocol: str) -> tuple[_ModelRow, ...]:
+    """The row of the whole provider, that of its surface, then those of its single models."""
     table = server_tables().get(provider, {})
-    whole = {"match": "", **table.get("profile", {})}
+    whole: dict[str, Any] = {"match": "", **table.get("profile", {})}
+    for surface in table.get("surfaces", ()):
+        if surface["protocol"] == protocol:
+            whole |= surface.get("profile", {})
     return tuple([_read_row(row) for row in (whole, *table.get("models", ()))])
 
 

@@ -18,8 +18,14 @@ from dragoman.credentials import credential_source
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
 from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
-from dragoman.gateway.config.tables import CredentialsTable, PoolKeyTable, ProviderTable, TimeoutsTable
-from dragoman.profiles import PoolKey, ProfileRow, ProviderSettings, http_url, known
+from dragoman.gateway.config.tables import (
+    CredentialsTable,
+    PoolKeyTable,
+    ProviderTable,
+    SurfaceTable,
+    TimeoutsTable,
+)
+from dragoman.profiles import PoolKey, ProfileRow, ProviderSettings, Surface, http_url, known
 from dragoman.protocols import upstream, upstream_names
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
@@ -45,7 +51,7 @@ def _at_usual_url(source: ConfigSource, provider: ProviderSettings) -> ProviderS
     if not url or url == provider.base_url:
         return provider
     source.blame((*where, "base_url"), provider.url_env)
-    moved = replace(provider, base_url=url, url_from=provider.url_env, keeps=False)
+    moved = replace(provider, base_url=url, url_from=provider.url_env, keeps=False, surfaces=())
     _check_url(source, where, moved)
     return moved
 
@@ -58,8 +64,10 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     base = known().get(name) or ProviderSettings(name=name, protocol="", base_url="")
     if not table.base_url:
         base = _at_usual_url(source, base)
+    base, surfaces = _surfaces(source, where, table, base)
     given: dict[str, Any] = {
         **msgspec.structs.asdict(table),
+        "surfaces": surfaces,
         "overrides": read_overrides(source, where, msgspec.structs.asdict(table)),
         "base_url": _address(source, (*where, "base_url"), table.base_url),
         "credentials": None,
@@ -75,17 +83,47 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     for name in (*OVERRIDES, *_OPTIONS, "api_key", "api_keys"):
         del given[name]
     provider = replace(base, **_given_only(given))
-    _check_names(source, where, provider)
+    for each in (provider, *map(provider.at, surfaces)):
+        _check_names(source, where, each)
     options = {
         name: source.text((*where, name), value) for name in _OPTIONS if (value := getattr(table, name))
     }
     if not provider.base_url and (address := upstream(provider.protocol).http.address):
         provider = replace(provider, base_url=_made(source, (*where, "base_url"), address, options))
-    _check_url(source, where, provider)
+    for each in (provider, *map(provider.at, surfaces)):
+        _check_url(source, where, each)
     if provider.pool:
         return replace(provider, credentials=Credential(key=provider.pool[0].key))
     credentials = _credentials(source, where, table, base, provider.protocol, options)
     return replace(provider, credentials=credentials)
+
+
+def _surfaces(
+    source: ConfigSource, where: Path, table: ProviderTable, base: ProviderSettings
+) -> tuple[ProviderSettings, tuple[Surface, ...]]:
+    """The surfaces, and the provider at the first of them. Whoever names one protocol gets that one."""
+    if table.surfaces is None:
+        found = next((each for each in base.surfaces if each.protocol == table.protocol), None)
+        if found:
+            base = base.at(found)
+        is_one = table.protocol or table.dialect
+        url = _address(source, (*where, "base_url"), table.base_url)
+        surfaces = base.moved(http_url(url.rstrip("/"))) if url else base.surfaces
+        return base, () if is_one else surfaces
+    place = (*where, "surfaces")
+    if table.protocol or table.base_url or table.dialect or not table.surfaces:
+        problem = "stands instead of protocol and base_url, and no dialect goes with it"
+        raise source.wrong(place, problem if table.surfaces else "expected at least one surface")
+    rows = [source.convert(place, row, SurfaceTable) for row in table.surfaces]
+    if len({row.protocol for row in rows}) < len(rows):
+        raise source.wrong(place, "a protocol is there twice")
+    listed = tuple(
+        [
+            Surface(row.protocol, http_url(_address(source, place, row.base_url) or ""), row.bearer)
+            for row in rows
+        ]
+    )
+    return replace(base, protocol=listed[0].protocol, base_url=listed[0].base_url, keeps=False), listed
 
 
 def _made(source: ConfigSource, where: Path, address: Any, options: dict[str, str]) -> str:

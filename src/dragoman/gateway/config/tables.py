@@ -116,6 +116,12 @@ class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     idle: Seconds | None = None
 
 
+class SurfaceTable(Struct, frozen=True, forbid_unknown_fields=True):
+    protocol: str
+    base_url: str
+    bearer: bool = False
+
+
 class CredentialsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What an upstream's requests are signed or authorised with; which fields count depends on the protocol.
     `tenant` and `file` are not part of a credential: one is fetched with them."""
@@ -135,6 +141,7 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     protocol: str | None = None
     base_url: str | None = None
+    surfaces: tuple[Any, ...] | None = None  # a SurfaceTable each, instead of protocol and base_url
     api_key: str | None = None
     api_keys: tuple[Any, ...] | None = None  # keys, or a PoolKeyTable each
     shares_state: bool | None = None

@@ -132,8 +132,8 @@ def _usage(server: ProtocolServer, data: bytes) -> Usage | None:
 
 
 def _able(targets: tuple[Target, ...], forwarding: Forwarding, request: GatewayRequest) -> tuple[Target, ...]:
-    able = tuple([target for target in targets if target.provider.protocol in forwarding.protocols])
-    if able:
+    at = [target.speaking(forwarding.protocols) for target in targets]
+    if able := tuple([target for target in at if target]):
         return able
     provider = targets[0].provider
     problem = (

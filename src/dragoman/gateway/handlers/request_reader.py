@@ -76,7 +76,7 @@ class RequestReader:
         inspected = self._inspect(request, body)
         if request.admission and request.caller and request.caller.allowance.budgets:
             await request.admission.check_model(inspected.model)
-        targets = self._find_targets(inspected.model)
+        targets = self._find_targets(inspected.model, request.client.name)
         codec = request.protocol_server.turn_codec
         if codec and (storage := codec.decode_storage(body.glance)):
             return await self._stored_turns.prepare(inspected, targets, codec, storage)
@@ -128,15 +128,15 @@ class RequestReader:
         compaction = codec.decode(seen) if codec and not codec.fields.isdisjoint(seen) else None
         return InspectedRequest(request, body, model, stream, compaction)
 
-    def _find_targets(self, model: str) -> tuple[Target, ...]:
+    def _find_targets(self, model: str, protocol: str) -> tuple[Target, ...]:
         try:
-            return self._targets(model)
+            return self._targets(model, protocol)
         except UnknownModel as error:
             raise unknown_model(error, model) from None
 
     def _may_forward(self, protocol: str, model: str) -> bool:
         try:
-            targets = self._targets(model)
+            targets = self._targets(model, protocol)
         except UnknownModel:
             return False
         return any(target.provider.forwards(protocol) for target in targets)

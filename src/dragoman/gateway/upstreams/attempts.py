@@ -36,6 +36,7 @@ from dragoman.gateway.upstreams.affinity import Affinity
 from dragoman.gateway.upstreams.pools import RESTS, Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
+from dragoman.gateway.upstreams.surfaces import Translation, attempt_surfaces
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
 from dragoman.profiles import ProviderSettings
@@ -168,6 +169,20 @@ class Attempts:
 
     async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> RoundEnd:
         """Translate the request, send it, and hand a successful answer to `relay`."""
+        if not target.surfaces:
+            _begin(request, target)
+            return await self._send(request, await self._translate(request, target), resume, relay)
+
+        def translate(at: Target) -> Awaitable[Translation]:
+            return self._translate(request, at)
+
+        def send(translation: Translation) -> Awaitable[RoundEnd]:
+            _begin(request, translation.target)
+            return self._send(request, translation, resume, relay)
+
+        return await attempt_surfaces(target, translate, send)
+
+    async def _translate(self, request: RoutedRequest, target: Target) -> Translation:
         arrived, provider, model = request.arrived, target.provider, target.model
         client, record = arrived.client.name, arrived.record
         compaction, writer = request.compaction, request.turn_writer
@@ -178,8 +193,6 @@ class Attempts:
         if writer and not writer.serves(provider):
             writer = None
         record.exchange = exchange
-        if arrived.recording:
-            arrived.recording.begin_attempt(provider.name, provider.protocol, model)
         given = writer.body if writer else request.body
         if arrived.admission and arrived.admission.is_budgeted:
             given = _metered(request, target, given)
@@ -187,6 +200,14 @@ class Attempts:
             body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
             body = exchange.request_bytes(given, model, request.stream)
+        return Translation(target, exchange, writer, body)
+
+    async def _send(
+        self, request: RoutedRequest, translation: Translation, resume: bool, relay: Relay
+    ) -> RoundEnd:
+        arrived, target, exchange = request.arrived, translation.target, translation.exchange
+        provider, record, body = target.provider, arrived.record, translation.body
+        record.exchange = exchange
         session: UpstreamSession | None = None
         if exchange.upstream.session:
             session = self._sessions.talk(exchange, provider, arrived.key, record.id)
@@ -204,7 +225,7 @@ class Attempts:
         if self._circuit_breakers.failures:
             self._circuit_breakers.reached(provider.name)
         try:
-            end = await relay(Attempt(request, target, exchange, writer, session), reply)
+            end = await relay(Attempt(request, target, exchange, translation.turn_writer, session), reply)
         finally:
             reply.close()
         if self._cut_ids and (long_ids := exchange.long_ids):
@@ -217,6 +238,12 @@ class Attempts:
         paused = " and ".join(repr(name) for name in names)
         problem = f"Provider {paused} failed repeatedly and is paused. Next attempt in {soonest:.0f} s."
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
+
+
+def _begin(request: RoutedRequest, target: Target) -> None:
+    request.arrived.record.target = target
+    if recording := request.arrived.recording:
+        recording.begin_attempt(target.provider.name, target.provider.protocol, target.model)
 
 
 def _metered(request: RoutedRequest, target: Target, body: Body) -> Body:
@@ -253,7 +280,7 @@ def _plan(request: GatewayRequest, target: Target) -> ExchangePlan:
         provider.protocol,
         provider.dialect,
         recover=provider.recover,
-        origin=_issuer(provider.name, key) if key else provider.name,
+        origin=_issuer(provider.issuer, key) if key else provider.issuer,
         profile=provider.profile(target.model),
         overrides=target.overrides,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -21,7 +22,8 @@ _LONGEST_NAME = 1_000  # characters of a model; what is made of names is remembe
 
 
 class Target(Struct, frozen=True, dict=True):
-    """`plans` holds what all exchanges with it share, by the protocol of the client."""
+    """`plans` holds what all exchanges with it share, by the protocol of the client. `surfaces`: the same at
+    each surface of its provider, where that has several; the first is what this client prefers."""
 
     provider: ProviderSettings
     model: str
@@ -29,6 +31,7 @@ class Target(Struct, frozen=True, dict=True):
     group: int = 0  # targets of one group share the requests; groups are tried in order
     weight: float = 1.0  # within its group
     shared: bool = False  # whether its group has others
+    surfaces: tuple[Target, ...] = ()
 
     @cached_property
     def id(self) -> str:
@@ -41,6 +44,24 @@ class Target(Struct, frozen=True, dict=True):
         provider = self.provider
         return f"{provider.name}/{provider.credential}" if provider.credential else provider.name
 
+    def for_client(self, protocol: str) -> Target:
+        """For clients of this protocol: at the surface that speaks it, else at the first."""
+        if not self.provider.surfaces:
+            return self
+        surfaces = [replace(self, provider=each) for each in self.provider.each_surface(protocol)]
+        return replace(surfaces[0], surfaces=tuple(surfaces))
+
+    def speaking(self, protocols: Collection[str]) -> Target | None:
+        """At the first surface that speaks one of them."""
+        surfaces = self.provider.each_surface("")
+        found = next((each for each in surfaces if each.protocol in protocols), None)
+        return replace(self, provider=found, surfaces=()) if found else None
+
+    @cached_property
+    def missing(self) -> set[str]:
+        """Protocols of surfaces that the server turned out not to have."""
+        return set()
+
     @cached_property
     def plans(self) -> dict[str, ExchangePlan]:
         return {}
@@ -50,9 +71,11 @@ class UnknownModel(ConfigError):
     """Nothing in the configuration answers for this model."""
 
 
-def route(config: Config, requested: str) -> tuple[Target, ...]:
-    """Like `_route`; targets that share a group know it."""
+def route(config: Config, requested: str, client: str = "") -> tuple[Target, ...]:
+    """Like `_route`, for clients of a protocol; targets that share a group know it."""
     targets = _route(config, requested)
+    if any(each.provider.surfaces for each in targets):
+        targets = tuple([each.for_client(client) for each in targets])
     sizes = Counter([each.group for each in targets])
     if len(sizes) == len(targets):
         return targets

@@ -66,7 +66,7 @@ function planTable(plans) {
     const counts = {};
     for (const loss of it.losses) counts[loss.severity] = (counts[loss.severity] || 0) + 1;
     const codes = [...new Set(it.losses.filter((loss) => loss.severity !== "cosmetic").map((loss) => loss.code || loss.kind))].slice(0, 5).join(", ");
-    return [h("b", {}, it.provider), it.protocol, it.error ? h("span", { class: "bad" }, it.error) : it.losses.length ? h("span", {}, badges(counts), " ", h("code", {}, codes)) : h("span", { class: "pill ok" }, "nothing is lost")];
+    return [h("b", {}, it.provider), it.taken ? it.protocol : `${it.protocol}, not taken`, it.error ? h("span", { class: "bad" }, it.error) : it.losses.length ? h("span", {}, badges(counts), " ", h("code", {}, codes)) : h("span", { class: "pill ok" }, "nothing is lost")];
   }));
 }
 
