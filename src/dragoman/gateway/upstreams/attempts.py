@@ -36,7 +36,7 @@ from dragoman.gateway.upstreams.affinity import Affinity
 from dragoman.gateway.upstreams.pools import RESTS, Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.gateway.upstreams.surfaces import Translation, attempt_surfaces
+from dragoman.gateway.upstreams.surfaces import SurfaceRequest, attempt_surfaces
 from dragoman.http.client import ConnectFailed, Reply, TimedOut, Timeouts, Transport, TransportError
 from dragoman.http.client.retries import RETRYABLE, read_failure, unreachable
 from dragoman.profiles import ProviderSettings
@@ -173,16 +173,16 @@ class Attempts:
             _begin(request, target)
             return await self._send(request, await self._translate(request, target), resume, relay)
 
-        def translate(at: Target) -> Awaitable[Translation]:
+        def translate(at: Target) -> Awaitable[SurfaceRequest]:
             return self._translate(request, at)
 
-        def send(translation: Translation) -> Awaitable[RoundEnd]:
+        def send(translation: SurfaceRequest) -> Awaitable[RoundEnd]:
             _begin(request, translation.target)
             return self._send(request, translation, resume, relay)
 
         return await attempt_surfaces(target, translate, send)
 
-    async def _translate(self, request: RoutedRequest, target: Target) -> Translation:
+    async def _translate(self, request: RoutedRequest, target: Target) -> SurfaceRequest:
         arrived, provider, model = request.arrived, target.provider, target.model
         client, record = arrived.client.name, arrived.record
         compaction, writer = request.compaction, request.turn_writer
@@ -200,10 +200,10 @@ class Attempts:
             body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
             body = exchange.request_bytes(given, model, request.stream)
-        return Translation(target, exchange, writer, body)
+        return SurfaceRequest(target, exchange, writer, body)
 
     async def _send(
-        self, request: RoutedRequest, translation: Translation, resume: bool, relay: Relay
+        self, request: RoutedRequest, translation: SurfaceRequest, resume: bool, relay: Relay
     ) -> RoundEnd:
         arrived, target, exchange = request.arrived, translation.target, translation.exchange
         provider, record, body = target.provider, arrived.record, translation.body

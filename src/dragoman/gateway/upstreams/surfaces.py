@@ -24,7 +24,7 @@ from dragoman.transforms.rounds import RoundEnd
 NOTHING = (0, 0, 0)
 
 
-class Translation(Struct, frozen=True, eq=False):
+class SurfaceRequest(Struct, frozen=True, eq=False):
     """The request as it is sent to `target`."""
 
     target: Target
@@ -33,8 +33,8 @@ class Translation(Struct, frozen=True, eq=False):
     body: bytes
 
 
-Translate = Callable[[Target], Awaitable[Translation]]
-Send = Callable[[Translation], Awaitable[RoundEnd]]
+Translate = Callable[[Target], Awaitable[SurfaceRequest]]
+Send = Callable[[SurfaceRequest], Awaitable[RoundEnd]]
 
 
 async def attempt_surfaces(target: Target, translate: Translate, send: Send) -> RoundEnd:
@@ -65,7 +65,7 @@ async def attempt_surfaces(target: Target, translate: Translate, send: Send) -> 
         del failed  # its traceback refers to this frame: a cycle that would keep the body in memory
 
 
-async def _choose(surfaces: list[Target], translate: Translate) -> Translation:
+async def _choose(surfaces: list[Target], translate: Translate) -> SurfaceRequest:
     best = await translate(surfaces[0])
     least = best.exchange.loss_list.damage()
     for surface in surfaces[1:]:
