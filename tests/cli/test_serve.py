@@ -32,7 +32,11 @@ def refused(directory: Path, *arguments: str, **variables: str) -> str:
 
 
 def test_plain_serve_is_the_demo(tmp_path: Path):
-    with serving(tmp_path) as (url, _, log):
+    installed = tmp_path / "bin"
+    installed.mkdir()
+    for agent in AGENTS.values():
+        (installed / agent.program).symlink_to("/bin/sh")
+    with serving(tmp_path, PATH=str(installed)) as (url, _, log):
         printed = log.read_text()
         assert "loopback only: no keys are set" in printed
         assert "The built-in demo model answers" in printed
