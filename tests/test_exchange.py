@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,44 @@ def test_an_error_body_never_raises(case: str, upstream: str):
             assert exchange.failure.kind == kind
             if client == "openai-chat":
                 assert exchange.status == expected
+
+
+# A reply without `model`, as some servers send it: whole, and as a stream
+NAMELESS = {
+    "openai-chat": (
+        {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]},
+        {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]},
+    ),
+    "gemini": ({"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]},) * 2,
+}
+PROMPT: Any = {
+    "anthropic": {"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]},
+    "openai-chat": {"messages": [{"role": "user", "content": "x"}]},
+    "openai-responses": {"input": "x"},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "x"}]}]},
+}
+
+
+@pytest.mark.parametrize("client", PROMPT)
+@pytest.mark.parametrize("upstream", NAMELESS)
+def test_a_reply_that_names_no_model_has_that_of_the_request(client: str, upstream: str):
+    if client == upstream:
+        return
+    whole, frame = NAMELESS[upstream]
+    field = "modelVersion" if client == "gemini" else "model"
+    for send in ("response", "response_bytes", "stream"):
+        exchange = dragoman.Exchange(client, upstream)
+        exchange.request({"model": "mine", **PROMPT[client]})
+        if send == "response":
+            reply = exchange.response(whole)
+        elif send == "response_bytes":
+            reply = json.loads(exchange.response_bytes(json.dumps(whole).encode()))
+        else:
+            stream = exchange.stream()
+            first = stream.feed(f"data: {json.dumps(frame)}\n\n".encode()) + stream.close()
+            reply = json.loads(first.partition(b"data: ")[2].partition(b"\n")[0])
+            reply = reply.get("message") or reply.get("response") or reply
+        assert reply[field] == "mine"
 
 
 def test_json_that_is_no_reply_raises():

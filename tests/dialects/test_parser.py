@@ -30,7 +30,7 @@ def test_parts_are_counted_anew() -> None:
     assert run(
         START,
         PartStart(0, Reasoning()),
-        PartDelta(0, CALL),  # what a model thinks on its own channel is no call
+        PartDelta(0, CALL),  # what a model thinks before its text is no call, and waits for that text
         PartEnd(0),
         KeepAlive(),
         PartStart(1, Text()),
@@ -43,9 +43,9 @@ def test_parts_are_counted_anew() -> None:
     ) == [
         START,
         PartStart(0, Reasoning()),
+        KeepAlive(),
         PartDelta(0, CALL),
         PartEnd(0),
-        KeepAlive(),
         PartStart(1, Text()),
         PartDelta(1, "a"),
         PartEnd(1),

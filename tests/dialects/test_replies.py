@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from dialects.parsing import in_short, parse, tool
-from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart
+from dialects.parsing import in_short, joined, parse, tool
+from dragoman import Exchange
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart, fold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Stop, Text, ToolCall, ToolDeclaration
 from dragoman.dialects import dialect
@@ -588,14 +590,66 @@ def test_a_reply_that_begins_inside_its_reasoning_is_reported() -> None:
     assert "</think> came without <think>" in losses[0].why
 
 
+# The reasoning of a reply, its text, its stop, and what becomes of them
+IN_REASONING: dict[str, tuple[str, str, str, list[Any]]] = {
+    "the call is all there is": (f"I use {NOW_CALL}", "", "end", [("think", "I use "), ZERO]),
+    "several, and white space": (
+        f"Two:\n{NOW_CALL}\n{NOW_CALL}\n", "", "end", [("think", "Two:"), ZERO, ZERO],
+    ),
+    "text behind the call": (f"So {NOW_CALL}\nOk.", "", "end", [("think", "So "), ZERO, "\nOk."]),
+    "the end of the call is missing": (
+        'So <tool_call>{"name": "now"}', "", "end", [("think", "So "), ZERO],
+    ),
+    "it was closed": (f"I use {NOW_CALL}?  ", "No.", "end", [("think", f"I use {NOW_CALL}?  "), "No."]),
+    "the text makes a call": (f"I use {NOW_CALL}", NOW_CALL, "end", [("think", f"I use {NOW_CALL}"), ZERO]),
+    "the reply is cut": (f"I use {NOW_CALL}", "", "length", [("think", f"I use {NOW_CALL}")]),
+    "a broken call": ("So <tool_call>{now", "", "end", [("think", "So <tool_call>{now")]),
+    "a call in code": (f"So `{NOW_CALL}`.\n", "", "end", [("think", f"So `{NOW_CALL}`.\n")]),
+    "white space alone": ("So  \n\n", "", "end", [("think", "So  \n\n")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", [1, 3, 1000])
+@pytest.mark.parametrize("row", IN_REASONING.values(), ids=IN_REASONING)
+def test_g122_calls_in_native_reasoning(row: tuple[str, str, str, list[Any]], cut: int) -> None:
+    reasoning, text, reason, expected = row
+    given: list[Event] = [ResponseStart("r", "m"), PartStart(0, Reasoning())]
+    given += [PartDelta(0, reasoning[at : at + cut]) for at in range(0, len(reasoning), cut)]
+    given += [PartEnd(0), PartStart(1, Text())]
+    given += [*([PartDelta(1, text)] if text else []), PartEnd(1), ResponseEnd(Stop(reason))]  # type: ignore[arg-type]
+    stage = dialect("hermes").parser(TOOLS, Losses())
+    response = fold([out for event in given for out in stage.feed(event)])
+    assert [item for item in in_short(*response.parts) if item] == expected
+    assert response.stop.reason == ("tool_calls" if ZERO in expected else reason)
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder"])
+@pytest.mark.parametrize("cut", [False, True], ids=["ends", "fails"])
+def test_g122_over_chat(name: str, cut: bool) -> None:
+    call = {"hermes": NOW_CALL, "qwen3-coder": "<tool_call>\n<function=now>\n</function>\n</tool_call>"}[name]
+    body: Any = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    body["tools"] = [{"name": "now", "input_schema": {"type": "object"}}]
+    exchange = Exchange("anthropic", "openai-chat", name)
+    exchange.request(body)
+    chunks = [{"choices": [{"delta": {"reasoning_content": piece}}]} for piece in ("Hm.", *call)]
+    chunks += [] if cut else [{"choices": [{"delta": {}, "finish_reason": "stop"}]}]
+    stream = exchange.stream()
+    sent = b"".join(stream.feed(f"data: {json.dumps(chunk)}\n\n".encode()) for chunk in chunks)
+    sent += (b"" if cut else stream.feed(b"data: [DONE]\n\n")) + stream.close()
+    assert (b'"type":"tool_use"' in sent) is not cut
+    assert (b"error" in sent) is cut
+    assert b'"thinking":"Hm."' in sent
+
+
 REASONED = [ResponseStart("r", "m"), PartStart(0, Reasoning()), PartDelta(0, f"I use {NOW_CALL}"), PartEnd(0)]
 
 
-def test_a_call_in_native_reasoning_does_not_run_and_is_reported() -> None:
+def test_a_call_in_native_reasoning_that_only_text_follows_is_reported() -> None:
     losses = Losses()
     stage = dialect("hermes").parser(TOOLS, losses)
-    given: list[Event] = [*REASONED, ResponseEnd(Stop("end"))]
-    assert [out for event in given for out in stage.feed(event)] == given
+    text = [PartStart(1, Text()), PartDelta(1, "No."), PartEnd(1)]
+    given: list[Event] = [*REASONED, *text, ResponseEnd(Stop("end"))]
+    assert joined([out for event in given for out in stage.feed(event)]) == given
     assert [(loss.code, loss.where) for loss in losses] == [("reasoning.call.dropped", "reasoning")]
 
 

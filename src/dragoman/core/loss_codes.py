@@ -83,7 +83,7 @@ CODES: dict[str, LossCode] = {
         "The agent sees only the first call; the model makes the others in its next reply.",
     ),
     "reasoning.call.dropped": _minor(
-        "A call that stands in the reasoning of a reply without any other call; it does not run."
+        "A call that stands in the reasoning, before text or in a reply that was cut; it does not run."
     ),
     "call.recovered.changed": _minor("A call that the model wrote as text became a call."),
     "call.recovered.dropped": _cosmetic("A call was written as text and made natively as well."),

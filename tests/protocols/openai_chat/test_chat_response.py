@@ -526,6 +526,7 @@ def test_how_a_reply_is_written(row: tuple[Response, Wire, str, list[str]]) -> N
         "created": 0,
         "model": "m",
         "choices": [{"index": 0, "message": written, "finish_reason": finish, "logprobs": None}],
+        "system_fingerprint": None,
     }
     assert [str(loss) for loss in losses] == lost
 

@@ -8,6 +8,9 @@ For each text part of the upstream, while it is open:
     any                                   -> NOTHING          a call: the open part ends, the call is one of
                                                               its own; or the upstream's part ends
 
+A reasoning part of the upstream passes. From a call in it on, it waits: where reasoning is never closed, vLLM
+and SGLang put the whole reply there (G122). The call counts where neither text nor a call follows.
+
 It sees the text of a reply and nothing else of the conversation, so what a user or a tool wrote is never
 parsed as a call (G124: OmniRoute#9343). Every other part passes; indices are counted anew.
 """
@@ -60,7 +63,8 @@ class DialectParser(EventStage):
         self._others: dict[int, int] = {}
         self._count = 0
         self._called = self._reasoned = False
-        self._reasoning: dict[int, tuple[str, Scanner]] = {}  # where it stands, and a scanner for its calls
+        self._reasoning: dict[int, OpenReasoning] = {}
+        self._draft: OpenReasoning | None = None  # has ended, with a call: waits for what follows
         self._unended: tuple[OpenText, CallToken] | None = None  # waits for the reason of the end
         self._considered: dict[str, str] = {}  # name of a call in reasoning -> where it stands
 
@@ -72,16 +76,17 @@ class DialectParser(EventStage):
         if type(event) is PartEnd:
             return self._end(event)
         if type(event) is ResponseEnd:
-            events = [*self._finish(), *self._decide(accept=event.stop.reason in _NOT_CUT)]
+            accept = event.stop.reason in _NOT_CUT
+            events = [*self._finish(), *self._decide(accept=accept), *self._decide_draft(accept=accept)]
             stop = Stop("tool_calls", event.stop.raw) if self._called else event.stop
             self._report_considered()
             return (*events, replace(event, stop=stop))
         if type(event) is ResponseFailed:
-            return (*self._finish(), *self._decide(accept=False), event)
+            return (*self.close(), event)
         return (event,)
 
     def close(self) -> Iterable[Event]:
-        return [*self._finish(), *self._decide(accept=False)]
+        return [*self._finish(), *self._decide(accept=False), *self._decide_draft(accept=False)]
 
     def whole(self, response: Response) -> Response:
         """Most replies hold no call, and a text without any marker stays as it is."""
@@ -105,11 +110,12 @@ class DialectParser(EventStage):
         if type(part) is Text:
             self._texts[index] = OpenText(part, self._scanner(first=not self._reasoned))
             return decided
+        decided += self._decide_draft(accept=False)
+        self._others[index] = place = self._next()
         if type(part) is Reasoning:
             self._reasoned = True
             if self._dialect:
-                self._reasoning[index] = part.where or "reasoning", self._scanner(first=False)
-        self._others[index] = place = self._next()
+                self._reasoning[index] = OpenReasoning(place, part, self._grammar)
         return (*decided, PartStart(place, part))
 
     def _scanner(self, *, first: bool) -> Scanner:
@@ -120,10 +126,13 @@ class DialectParser(EventStage):
     def _delta(self, delta: PartDelta) -> Iterable[Event]:
         text = self._texts.get(delta.index)
         if text is None:
-            if delta.index in self._reasoning:
-                self._consider(delta.index, self._reasoning[delta.index][1].feed(delta.text))
+            if (reasoning := self._reasoning.get(delta.index)) and delta.text:
+                delta = replace(delta, text=reasoning.feed(delta.text))
+                if not (delta.text or delta.state or delta.citation):
+                    return ()
             return (replace(delta, index=self._others[delta.index]),)
-        events = self._events(text, text.scanner.feed(delta.text)) if delta.text else []
+        events = self._decide_draft(accept=False) if self._draft and delta.text else []
+        events += self._events(text, text.scanner.feed(delta.text)) if delta.text else ()
         if delta.state or delta.citation:
             events += self._text(text, "") if text.open is None else ()
             events.append(PartDelta(text.open or 0, "", delta.state, delta.citation))
@@ -131,17 +140,29 @@ class DialectParser(EventStage):
 
     def _end(self, end: PartEnd) -> Iterable[Event]:
         text = self._texts.pop(end.index, None)
-        if text is None:
-            if end.index in self._reasoning:
-                self._consider(end.index, self._reasoning[end.index][1].close())
-                del self._reasoning[end.index]
-            return (replace(end, index=self._others.pop(end.index)),)
-        return self._ended(text, complete=end.complete)
+        if text is not None:
+            return self._ended(text, complete=end.complete)
+        reasoning, place = self._reasoning.pop(end.index, None), self._others.pop(end.index)
+        events = self._end_reasoning(reasoning) if reasoning else []
+        return events if self._draft else (*events, replace(end, index=place))
 
-    def _consider(self, index: int, tokens: list[Token]) -> None:
-        for token in tokens:
-            if type(token) is CallToken:
-                self._considered[token.name] = self._reasoning[index][0]
+    def _end_reasoning(self, reasoning: OpenReasoning) -> list[Event]:
+        rest = reasoning.close()
+        if reasoning.held:
+            self._draft = reasoning
+        return [PartDelta(reasoning.place, rest)] if rest else []
+
+    def _decide_draft(self, *, accept: bool) -> list[Event]:
+        """Whether the calls in reasoning that has ended count: `accept` where the reply ended with it."""
+        draft, self._draft = self._draft, None
+        if draft is None:
+            return []
+        end = PartEnd(draft.place)
+        if accept and not self._called:
+            text = OpenText(Text(where=draft.where), self._scanner(first=False))
+            return [end, *self._events(text, draft.held), *self._decide(accept=True), *self._close(text)]
+        self._considered |= {token.name: draft.where for token in draft.held if type(token) is CallToken}
+        return [PartDelta(draft.place, "".join(draft.waiting)), end]
 
     def _report_considered(self) -> None:
         """A call in the reasoning does not run; it is worth a report where the reply makes no other call."""
@@ -153,13 +174,15 @@ class DialectParser(EventStage):
     def _finish(self) -> list[Event]:
         """The reply ends while texts are open: they end here."""
         texts, self._texts = self._texts, {}
-        return [event for text in texts.values() for event in self._ended(text, complete=False)]
+        open_reasoning, self._reasoning = self._reasoning, {}
+        events = [event for reasoning in open_reasoning.values() for event in self._end_reasoning(reasoning)]
+        return events + [event for text in texts.values() for event in self._ended(text, complete=False)]
 
     def _ended(self, text: OpenText, *, complete: bool) -> list[Event]:
         events = self._events(text, text.scanner.close())
         if self._unended:
             return events
-        if text.untouched:  # an empty text is one all the same
+        if text.untouched and not self._draft:  # an empty text is one all the same
             events += self._text(text, "")
         return [*events, *self._close(text, complete=complete)]
 
@@ -250,6 +273,38 @@ class OpenText:
         self.kind: Text | Reasoning | None = None
         self.open: int | None = None
         self.untouched = True
+
+
+class OpenReasoning:
+    """Reasoning of the upstream while it is read. `place`: its index; `held`: its first call and the rest."""
+
+    __slots__ = ("held", "place", "scanner", "waiting", "where")
+
+    def __init__(self, place: int, part: Reasoning, grammar: TextGrammar) -> None:
+        self.place, self.where = place, part.where or "reasoning"
+        self.scanner = Scanner(TextGrammar(grammar.grammars, grammar.declared))
+        self.held: list[Token] = []
+        self.waiting: list[str] = []  # the text that did not go out yet, as it was written
+
+    def feed(self, text: str) -> str:
+        """What can go out now."""
+        self.waiting.append(text)
+        return self._pass(self.scanner.feed(text))
+
+    def close(self) -> str:
+        return self._pass(self.scanner.close())
+
+    def _pass(self, tokens: list[Token]) -> str:
+        out = 0
+        for token in tokens:
+            if self.held or type(token) is CallToken:
+                self.held.append(token)
+            elif type(token) is TextToken:
+                out += len(token.text)
+        waiting = "".join(self.waiting) if out else ""
+        if out:
+            self.waiting = [waiting[out:]]
+        return waiting[:out]
 
 
 def _joined(tokens: list[Token]) -> Iterator[Token]:

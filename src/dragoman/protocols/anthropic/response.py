@@ -69,7 +69,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
     search = encode_search(response.id, cited(response.parts), request, losses) if is_cited else ()
     wire = _MESSAGE.copy()  # in a third of the time that its fields would take one by one
-    wire["id"], wire["model"] = encode_id(response.id), response.model
+    wire["id"], wire["model"] = encode_id(response.id), response.model or (request.model if request else "")
     wire["content"] = [*content, *search] if search else content
     wire |= encode_stop(response.stop, refusal)
     wire["usage"] = encode_usage(response.usage or Usage(), searches=bool(search))

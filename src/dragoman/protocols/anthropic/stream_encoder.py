@@ -116,7 +116,7 @@ class StreamEncoder:
             "id": encode_id(event.id) if self._extras is None or not event.id else event.id,
             "type": "message",
             "role": "assistant",
-            "model": event.model,
+            "model": event.model or (self._request.model if self._request else ""),
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,

@@ -166,6 +166,5 @@ def write_usual_reply(response: Response, request: Request | None) -> _WrittenMe
         _CacheCreation(written),
     )
     id, reason, sequence = encode_id(response.id), STOP.encode(stop.reason), stop.sequence or None
-    return _WrittenMessage(
-        id, "message", "assistant", response.model, content, reason, sequence, None, None, counted
-    )
+    model = response.model or (request.model if request else "")
+    return _WrittenMessage(id, "message", "assistant", model, content, reason, sequence, None, None, counted)

@@ -86,7 +86,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     return {
         "candidates": [candidate],
         "usageMetadata": encode_usage(response.usage or Usage()),
-        **encode_names(response.id, response.model),
+        **encode_names(response.id, response.model or (request.model if request else "")),
     }
 
 

@@ -50,7 +50,8 @@ from dragoman.protocols.google import encode_error
 class StreamEncoder:
     def __init__(self, losses: Losses, request: Request | None = None) -> None:
         self._losses = losses
-        self._names = encode_names("", "")
+        self._model = request.model if request else ""
+        self._names = encode_names("", self._model)
         self._part: AnyPart | None = None
         self._pieces: list[str] = []
         self._state: State | None = None
@@ -73,7 +74,7 @@ class StreamEncoder:
             case PartEnd():
                 return self._finish_part(event.complete)
             case ResponseStart():
-                self._names = encode_names(event.id, event.model)
+                self._names = encode_names(event.id, event.model or self._model)
                 self._usage = event.usage or self._usage
                 return ()
             case ResponseEnd():

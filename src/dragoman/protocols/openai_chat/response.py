@@ -105,6 +105,8 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     }
     if response.usage:
         body["usage"] = encode_usage(response.usage)
+    if first is None or request:
+        body["system_fingerprint"] = None  # the SDKs of OpenRouter refuse a reply without it
     if extras:
         if response.id:
             extras.pop("id", None)  # an empty one; the reply has got an id since

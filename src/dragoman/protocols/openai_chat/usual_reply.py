@@ -185,6 +185,7 @@ class _WrittenCompletion(Struct, gc=False):
     model: str
     choices: tuple[_WrittenChoice]
     usage: _WrittenCompletionUsage | UnsetType
+    system_fingerprint: None = None
 
 
 def write_usual_reply(response: Response, request: Request | None) -> _WrittenCompletion | None:
