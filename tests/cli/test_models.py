@@ -77,6 +77,15 @@ def test_check_names_a_mistake(run: Any):
     )
 
 
+def test_check_names_all_mistakes_at_once(run: Any):
+    result = run("check", file=FILE.replace("dialect", "dialekt") + 'other = "gorq:x"\n')
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        "dragoman: dragoman.toml:5: providers.near.dialekt: unknown key; did you mean dialect?",
+        "dragoman: dragoman.toml:10: models.other: unknown provider 'gorq'; did you mean groq?",
+    ]
+
+
 def test_check_names_a_model_that_nobody_answers_for(run: Any):
     result = run("check", file='[models]\na = "groq:x"\nb = ["groq:y", "demo:z"]\n')
     assert result.exit_code == 1

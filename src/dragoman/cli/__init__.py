@@ -79,7 +79,9 @@ class Program(click.Group):
         except click.ClickException as error:
             code = _complain(error.format_message(), getattr(error, "ctx", None), error.exit_code)
         except DragomanError as error:
-            code = _complain(str(error))
+            for each in getattr(error, "mistakes", (error,)):  # a configuration has several
+                _complain(str(each))
+            code = 1
         except click.Abort:
             code = 130
         except OSError as error:

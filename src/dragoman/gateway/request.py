@@ -211,10 +211,17 @@ class AttemptFailed(Exception):
 
     `retry`: the same request may succeed later. `reachable`: the provider answered something. `body`: the
     error as the upstream wrote it, where the client speaks the same protocol and gets it unchanged.
+    `unsent`: no credential could be had.
     """
 
     def __init__(
-        self, failure: Failure, retry: bool = False, reachable: bool = True, body: bytes = b""
+        self,
+        failure: Failure,
+        retry: bool = False,
+        reachable: bool = True,
+        body: bytes = b"",
+        unsent: bool = False,
     ) -> None:
         self.failure, self.retry, self.reachable, self.body = failure, retry, reachable, body
+        self.unsent = unsent
         super().__init__(failure.message)

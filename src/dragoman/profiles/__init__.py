@@ -17,7 +17,7 @@ from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
 
 __all__ = [
-    "PoolKey",
+    "PooledCredential",
     "ProfileRow",
     "ProviderSettings",
     "Surface",
@@ -32,15 +32,17 @@ __all__ = [
 _SEPARATOR = re.compile("[:/]")
 
 
-class PoolKey(Struct, frozen=True):
-    """One of several keys of a provider. `name` stands for it wherever it is reported."""
+class PooledCredential(Struct, frozen=True):
+    """One of several credentials of a provider. `name` stands for it wherever it is reported."""
 
     name: str
-    key: str
+    credentials: CredentialSource
     weight: int = 1
 
-    def __repr__(self) -> str:  # no secrets
-        return f"PoolKey({self.name}, weight={self.weight})"
+    @property
+    def account(self) -> str:
+        """One that is fetched with no secret of its own is told apart by its name."""
+        return self.credentials.account or self.name
 
 
 class Surface(Struct, frozen=True):
@@ -62,8 +64,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     agents of its vendor request where nobody chose one. At most `max_concurrency` exchanges run there at
     once (0: no limit), `queue` more wait for up to `queue_seconds`. `models` are listed to clients;
     `profiles` are the user's own facts, `overrides` what the operator decides of every request. `pool`: its
-    keys, where it has several; with one of them it is a provider of its own, whose `credential` is the name
-    of the key. `shares_state`: the keys belong to one organisation, which reads its own opaque state.
+    credentials, where it has several; with one of them it is a provider of its own, whose `credential` is the
+    name of that. `shares_state`: they belong to one organisation, which reads its own opaque state.
     `proxy`: through which HTTP proxy it is reached; empty: as the environment says. `surfaces`: where it
     speaks several protocols; `protocol` and `base_url` are those of the first. `surface`: it is the provider
     at one of them.
@@ -90,7 +92,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     profiles: tuple[ProfileRow, ...] = ()
     overrides: Overrides = Overrides()
-    pool: tuple[PoolKey, ...] = ()
+    pool: tuple[PooledCredential, ...] = ()
     credential: str = ""
     shares_state: bool = False
     proxy: str = ""
@@ -101,12 +103,12 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         return f"Provider({self.name}, {self.protocol}, {self.base_url})"
 
     def accounts(self) -> tuple[tuple[ProviderSettings, int], ...]:
-        """The provider with each of its keys, and the weight of the key."""
+        """The provider with each of its credentials, and the weight of that."""
         if not self.pool:
             return ((self, 1),)
         return tuple(
             [
-                (replace(self, credentials=Credential(key=each.key), credential=each.name), each.weight)
+                (replace(self, credentials=each.credentials, credential=each.name), each.weight)
                 for each in self.pool
             ]
         )
@@ -150,9 +152,16 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         return f"{self.name}.{self.surface}" if self.surface else self.name
 
     @property
+    def sources(self) -> tuple[CredentialSource, ...]:
+        """Those of its pool, or the only one."""
+        return tuple([each.credentials for each in self.pool]) or (self.credentials,)
+
+    @property
     def state_key(self) -> str:
-        """The key of the account that makes opaque state."""
-        return self.pool[0].key if self.shares_state and self.pool else self.credentials.account
+        """Tells accounts apart that make opaque state and store conversations."""
+        if self.shares_state and self.pool:
+            return self.pool[0].account
+        return self.credentials.account or self.credential
 
     @property
     def key_variables(self) -> tuple[str, ...]:

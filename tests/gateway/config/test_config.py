@@ -149,7 +149,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "keys of another kind": (
         "[server]\nkeys = [1]\n",
         {},
-        "dragoman.toml:2: server.keys: expected a string, got a whole number",
+        "dragoman.toml:2: server.keys[0]: expected a string, got a whole number",
     ),
     "an empty key": (
         '[server]\nkeys = [""]\n',
@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a variable that is not set": (
         '[server]\nkeys = ["env:NOPE"]\n',
         {},
-        "dragoman.toml:2: server.keys: the variable NOPE is not set",
+        "dragoman.toml:2: server.keys[0]: the variable NOPE is not set",
     ),
     "an empty variable": ('[server]\nkeys = ["env:NOPE"]\n', {"NOPE": ""}, "the variable NOPE is not set"),
     "open to the world": (
@@ -327,7 +327,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a client's key with a space": (
         '[server]\nkeys = ["a b"]\n',
         {},
-        "dragoman.toml:2: server.keys: a key is made of visible ASCII",
+        "dragoman.toml:2: server.keys[0]: a key is made of visible ASCII",
     ),
     "a named key that is not ASCII": (
         '[keys.a]\nkey = "schlüssel"\n',
@@ -363,7 +363,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "targets of another kind": (
         "[models]\nx = [1]\n",
         {},
-        'dragoman.toml:2: models.x: expected "provider:model" or {',
+        'dragoman.toml:2: models.x[0]: expected "provider:model" or {',
     ),
     "a target without a provider": (
         '[models]\nx = "gpt-5"\n',
@@ -416,6 +416,60 @@ def test_mistakes_are_named(text: str, environ: dict[str, str], message: str):
         load(text, environ)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+SEVERAL = """
+[server]
+prot = 9
+keys = ["env:NOPE", 7]
+[serfer]
+[limits]
+queue = -1
+in_flight = "many"
+[keys.alice]
+key = "a"
+expires = "never"
+concurency = 3
+[providers.local]
+protocol = "openai-chatt"
+base_url = "http://127.0.0.1:9/v1/chat/completions"
+dialect = "hermez"
+timeouts = { idel = 3 }
+[providers.misspelt]
+protocl = "openai-chat"
+base_ulr = "http://127.0.0.1:9/v1"
+[models]
+a = ["local:x", "grok:m", "misspelt:y"]
+b = { to = "groq:x", imagess = false, set = { temprature = 1 } }
+c = []
+"""
+
+
+def test_several_mistakes_are_reported_at_once_and_what_follows_from_one_is_not():
+    with pytest.raises(ConfigError) as caught:
+        load(SEVERAL, {"DRAGOMAN_JOBS__BATCH_CONCURRENCY": "0"})
+    first, *rest = str(caught.value).splitlines()
+    places = [line.strip().removeprefix("dragoman.toml:").split(": ")[:2] for line in rest]
+    assert first == "17 mistakes:"
+    assert places == [
+        ["DRAGOMAN_JOBS__BATCH_CONCURRENCY", "expected a whole number >= 1"],
+        ["3", "server.prot"],
+        ["4", "server.keys[1]"],
+        ["5", "serfer"],
+        ["7", "limits.queue"],
+        ["8", "limits.in_flight"],
+        ["11", "keys.alice.expires"],
+        ["12", "keys.alice.concurency"],
+        ["14", "providers.local.protocol"],
+        ["16", "providers.local.dialect"],
+        ["17", "providers.local.timeouts.idel"],
+        ["19", "providers.misspelt.protocl"],
+        ["20", "providers.misspelt.base_ulr"],
+        ["22", "models.a[1]"],
+        ["23", "models.b.set.temprature"],
+        ["23", "models.b.imagess"],
+        ["24", "models.c"],
+    ]
 
 
 def test_secrets_stay_out_of_mistakes():

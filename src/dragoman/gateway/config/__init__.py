@@ -106,6 +106,10 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     inspector = source.section("inspector", InspectorTable)
     named = read_named_keys(source, limits, keys)
     models, providers = read_models(source, read_providers(source))
+    url = _store_url(source, store)
+    jobs, hosted = source.section("jobs", JobsTable), read_hosted(source)
+    admin_keys = read_keys(source, inspector.admin_keys, "inspector", "admin_keys")
+    source.finish()
     config = Config(
         host=server.host,
         port=server.port,
@@ -125,14 +129,14 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
         request_timeout=server.request_timeout,
         providers=providers,
         models=models,
-        store_url=_store_url(source, store),
+        store_url=url,
         retention=Retention(store.keep_days * _DAY, store.max_mb * _MB),
         verbose=log.verbose,
         log_file=log.file,
-        jobs=source.section("jobs", JobsTable),
-        hosted=read_hosted(source),
+        jobs=jobs,
+        hosted=hosted,
         inspector=inspector,
-        admin_keys=read_keys(source, inspector.admin_keys, "inspector", "admin_keys"),
+        admin_keys=admin_keys,
         secret_variables=tuple(source.secret_variables),
     )
     if refusal := refuse_start(config):
@@ -171,5 +175,5 @@ def _store_url(source: ConfigSource, store: StoreTable) -> str:
     try:
         open_store(url)  # checks the URL; nothing is opened yet
     except ConfigError as error:
-        raise source.wrong(("store", "url"), str(error)) from None
+        source.note(source.wrong(("store", "url"), str(error)))
     return url

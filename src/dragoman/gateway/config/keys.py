@@ -53,8 +53,10 @@ class NamedKey(Struct, frozen=True):
 def read_keys(source: ConfigSource, keys: str | tuple[str, ...], *where: str) -> tuple[str, ...]:
     listed = (keys,) if isinstance(keys, str) else keys
     if not all(listed):
-        raise source.wrong(where, "an empty key would let everyone in")
-    return tuple(source.key(where, key) for key in listed)
+        source.note(source.wrong(where, "an empty key would let everyone in"))
+    if isinstance(keys, str):
+        return (source.key(where, keys),)
+    return tuple([source.key((*where, f"[{place}]"), key) for place, key in enumerate(keys)])
 
 
 def read_named_keys(
@@ -64,21 +66,26 @@ def read_named_keys(
     named: dict[str, NamedKey] = {}
     for name, row in source.table("keys").items():
         where = ("keys", name)
-        table = source.convert(where, row, KeyTable)
-        if not table.key:
-            raise source.wrong((*where, "key"), "missing" if table.key is None else "an empty key")
-        key = source.key((*where, "key"), table.key)
-        if key in named or key in others:
-            other = f"keys.{named[key].name}" if key in named else "server.keys"
-            raise source.wrong((*where, "key"), f"the same key as in {other}")
-        named[key] = NamedKey(
-            name,
-            key,
-            _allowance(source, where, table, limits),
-            _expiry(source, (*where, "expires"), table.expires),
-            table.models or (),
-        )
+        with source.noting():
+            table = source.convert(where, row, KeyTable)
+            key = _key(source, (*where, "key"), table.key)
+            if key in named or key in others:
+                other = f"keys.{named[key].name}" if key in named else "server.keys"
+                source.note(source.wrong((*where, "key"), f"the same key as in {other}"))
+            named[key] = NamedKey(
+                name,
+                key,
+                _allowance(source, where, table, limits),
+                _expiry(source, (*where, "expires"), table.expires),
+                table.models or (),
+            )
     return tuple(named.values())
+
+
+def _key(source: ConfigSource, where: Path, given: str | None) -> str:
+    if not given:
+        source.note(source.wrong(where, "missing" if given is None else "an empty key"))
+    return source.key(where, given or "")
 
 
 def default_allowance(limits: LimitsTable) -> Allowance:
@@ -105,7 +112,8 @@ def _expiry(source: ConfigSource, where: Path, given: Any) -> float:
     try:
         moment = datetime.fromisoformat(str(given))
     except ValueError:
-        raise source.wrong(where, f"expected a date or a time, got {given!r}") from None
+        source.note(source.wrong(where, f"expected a date or a time, got {given!r}"))
+        return 0.0
     if len(str(given)) == len("2027-01-31"):
         moment += timedelta(days=1)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

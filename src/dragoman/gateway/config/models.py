@@ -65,15 +65,8 @@ def read_models(
         if is_object(value):
             facts = {key: fact for key, fact in value.items() if key not in ("to", *OVERRIDES)}
             overrides = read_overrides(source, where, value)
-            if "to" not in value:
-                raise source.wrong(where, 'missing to = "provider:model"')
-            value = value["to"]
-        if not isinstance(value, str) and not is_array(value):
-            raise source.wrong(where, 'expected "provider:model", an array of them or { to = … }')
-        listed: list[Any] = [value] if isinstance(value, str) else value
-        if not listed:
-            raise source.wrong(where, "expected at least one target")
-        targets = tuple([_listed_target(source, where, target, providers) for target in listed])
+            value = value.get("to", value)
+        targets = _listed_targets(source, where, value, providers)
         for target in targets if facts else ():
             row = read_profile(source, where, name if target.model == "*" else target.model, facts)
             described |= _described(described, target.provider, row)
@@ -81,14 +74,37 @@ def read_models(
     return tuple(rows), described
 
 
+def _listed_targets(
+    source: ConfigSource, where: Path, value: Any, providers: Mapping[str, ProviderSettings]
+) -> tuple[ModelTarget, ...]:
+    if is_object(value):
+        source.note(source.wrong(where, 'missing to = "provider:model"'))
+        return ()
+    if not value or not (isinstance(value, str) or is_array(value)):
+        problem = 'expected "provider:model", an array of them or { to = … }'
+        source.note(source.wrong(where, "expected at least one target" if value == [] else problem))
+        return ()
+    if isinstance(value, str):
+        value, places = [value], [where]
+    else:
+        places = [(*where, f"[{place}]") for place in range(len(value))]
+    targets: list[ModelTarget] = []
+    for place, target in zip(places, value, strict=True):
+        with source.noting():
+            targets.append(_listed_target(source, place, target, providers))
+    return tuple(targets)
+
+
 def read_profile(source: ConfigSource, where: Path, pattern: str, table: dict[str, Any]) -> ProfileRow:
     """Facts about the models that fit `pattern`: the fields of ModelProfile, and `like`."""
     given = {key: value for key, value in table.items() if key != "like"}
     like = table.get("like", "")
     if not isinstance(like, str):
-        raise source.wrong((*where, "like"), "expected the name of a model")
+        source.note(source.wrong((*where, "like"), "expected the name of a model"))
+        like = ""
     profile = source.convert(where, given, ModelProfile)
-    return ProfileRow(pattern, tuple([(key, getattr(profile, key)) for key in given]), like)
+    known_facts = [(key, getattr(profile, key)) for key in given if hasattr(profile, key)]
+    return ProfileRow(pattern, tuple(known_facts), like)
 
 
 def read_overrides(source: ConfigSource, where: Path, table: Mapping[str, Any]) -> Overrides:
@@ -97,7 +113,8 @@ def read_overrides(source: ConfigSource, where: Path, table: Mapping[str, Any]) 
     read = {kind: _settings(source, (*where, kind), given[kind]) for kind in ("set", "default")}
     extra = given["extra"]
     if extra is not None and not is_object(extra):
-        raise source.wrong((*where, "extra"), "expected a table of fields")
+        source.note(source.wrong((*where, "extra"), "expected a table of fields"))
+        extra = None
     return Overrides(read["set"], read["default"], extra or {})
 
 
@@ -105,16 +122,18 @@ def _settings(source: ConfigSource, where: Path, given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if not is_object(given):
-        raise source.wrong(where, "expected a table of settings")
+        source.note(source.wrong(where, "expected a table of settings"))
+        return {}
     for name in given:
         if name not in SETTING_NAMES:
             hint = did_you_mean(name, SETTING_NAMES) or f"; known: {', '.join(SETTING_NAMES)}"
-            raise source.wrong((*where, name), f"unknown setting{hint}")
-    plain = {name: value for name, value in given.items() if name != PARALLEL}
+            source.note(source.wrong((*where, name), f"unknown setting{hint}"))
+    plain = {name: value for name, value in given.items() if name != PARALLEL and name in SETTING_NAMES}
     settings = source.convert(where, plain, Settings)
     values: dict[str, Any] = {name: getattr(settings, name) for name in plain}
     if PARALLEL in given:
-        values[PARALLEL] = source.convert((*where, PARALLEL), given[PARALLEL], bool)
+        with source.noting():
+            values[PARALLEL] = source.convert((*where, PARALLEL), given[PARALLEL], bool)
     return values
 
 
@@ -122,8 +141,8 @@ def _described(
     providers: Mapping[str, ProviderSettings], name: str, row: ProfileRow
 ) -> dict[str, ProviderSettings]:
     """A known provider that is only named here joins those of the file where it needs no key."""
-    provider = providers.get(name) or known()[name]
-    if name not in providers and provider.key_env:
+    provider = providers.get(name) or known().get(name)
+    if provider is None or (name not in providers and provider.key_env):
         return {}
     return {name: replace(provider, profiles=(*provider.profiles, row))}
 
@@ -149,6 +168,7 @@ def _target(
         raise source.wrong(where, f"{target!r} is not provider:model")
     if name not in providers and separator == "/":
         name = vendor_named(name) or name
-    if name not in providers and name not in known():
-        raise source.wrong(where, f"unknown provider {name!r}{did_you_mean(name, [*providers, *known()])}")
+    named = {*providers, *known(), *source.table("providers")}  # one that is a mistake itself is there too
+    if name not in named:
+        raise source.wrong(where, f"unknown provider {name!r}{did_you_mean(name, named)}")
     return ModelTarget(name, bare_model(name, model))

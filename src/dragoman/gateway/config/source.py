@@ -1,4 +1,7 @@
-"""Settings from the file, overridden by the environment, and errors that name the place of a setting.
+"""Settings from the file, overridden by the environment, and mistakes that name the place of a setting.
+
+Reading goes on after a mistake, so that all of them are reported at once: `note` remembers one, `noting`
+turns one that is raised inside it into a note, and `finish` raises what was noted.
 
 `DRAGOMAN_SECTION__KEY` sets `key` of `[section]`: DRAGOMAN_SERVER__PORT=9000,
 DRAGOMAN_PROVIDERS__LOCAL__BASE_URL=http://…, DRAGOMAN_MODELS='{"claude-*" = "groq:…"}'.
@@ -8,7 +11,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -32,6 +36,22 @@ _HEADER = re.compile(rf"\s*\[\s*({_KEYS})\s*\]")
 _ENTRY = re.compile(rf"\s*({_KEYS})\s*=")
 
 
+class ConfigMistake(ConfigError):
+    """What is wrong with the setting at `where`; its text names the variable, or the file and the `line`."""
+
+    def __init__(self, text: str, where: Path, line: int = 0) -> None:
+        super().__init__(text)
+        self.where, self.line = where, line
+
+
+class ConfigMistakes(ConfigError):
+    """Several `mistakes`, a line for each, in the order of the file."""
+
+    def __init__(self, mistakes: Iterable[ConfigMistake]) -> None:
+        self.mistakes = tuple(sorted(mistakes, key=lambda mistake: mistake.line))
+        super().__init__("\n  ".join([f"{len(self.mistakes)} mistakes:", *map(str, self.mistakes)]))
+
+
 class ConfigSource:
     """One file and the environment; `wrong` makes an error that names the line or the variable."""
 
@@ -39,31 +59,65 @@ class ConfigSource:
         self.environ = environ
         self._text, self._file = text, path
         self._variables: dict[Path, str] = {}
+        self._mistakes: dict[Path, ConfigMistake] = {}
         self.secret_variables: list[str] = []  # those that `env:NAME` names
         self._table = _parse(text, path)
         _known_keys(self, (), self._table, SECTIONS)
         for name in sorted(environ):
             if environ[name] and _is_setting(name):
-                self._override(name, environ[name])
+                with self.noting():
+                    self._override(name, environ[name])
 
     def table(self, name: str) -> dict[str, Any]:
         value = self._table.get(name, {})
         if not is_object(value):
-            raise self.wrong((name,), "expected a table")
+            self.note(self.wrong((name,), "expected a table"))
+            return {}
         return value
+
+    def note(self, mistake: ConfigMistake) -> None:
+        """The first one of a setting counts: what follows from it says nothing new."""
+        where = mistake.where
+        if not any(where[: len(noted)] == noted or noted[: len(where)] == where for noted in self._mistakes):
+            self._mistakes[where] = mistake
+
+    @contextmanager
+    def noting(self) -> Generator[None]:
+        try:
+            yield
+        except ConfigMistake as mistake:
+            self.note(mistake)
+
+    def is_mistaken(self, where: Path) -> bool:
+        """Whether something at `where`, or below it, was noted."""
+        return any(noted[: len(where)] == where for noted in self._mistakes)
+
+    def finish(self) -> None:
+        """Raise what was noted."""
+        mistakes = tuple(self._mistakes.values())
+        if mistakes:
+            raise mistakes[0] if len(mistakes) == 1 else ConfigMistakes(mistakes)
 
     def section(self, name: str, kind: type[T]) -> T:
         return self.convert((name,), self.table(name), kind)
 
     def convert(self, where: Path, value: Any, kind: type[T]) -> T:
-        """`value` as the Struct `kind`. Text is converted to numbers, because variables hold text."""
+        """`value` as the Struct `kind`, with the default of a field where its value is a mistake. Text is
+        converted to numbers, because variables hold text."""
         if is_object(value):
-            _known_keys(self, where, value, getattr(kind, "__struct_fields__", value))
-        try:
-            return msgspec.convert(value, kind, strict=False)
-        except msgspec.ValidationError as error:
-            problem, inner = _problem(str(error))
-            raise self.wrong((*where, *inner), problem) from None
+            fields = getattr(kind, "__struct_fields__", value)
+            _known_keys(self, where, value, fields)
+            value = {key: each for key, each in value.items() if key in fields}
+        while True:
+            try:
+                return msgspec.convert(value, kind, strict=False)
+            except msgspec.ValidationError as error:
+                problem, inner = _problem(str(error))
+                mistake = self.wrong((*where, *inner), problem)
+            if not inner or inner[0] not in value:
+                raise mistake
+            self.note(mistake)
+            value = {key: each for key, each in value.items() if key != inner[0]}
 
     def secret(self, where: Path, value: str) -> str:
         """`env:NAME` reads a variable, so that secrets need not be in the file."""
@@ -77,24 +131,24 @@ class ConfigSource:
             return value
         name = value.removeprefix("env:")
         if not self.environ.get(name):
-            raise self.wrong(where, f"the variable {name} is not set")
-        return self.environ[name]
+            self.note(self.wrong(where, f"the variable {name} is not set"))
+        return self.environ.get(name, "")
 
     def key(self, where: Path, value: str) -> str:
         """A secret that travels in a header, which takes visible ASCII only."""
         key = self.secret(where, value)
         if not _VISIBLE.fullmatch(key):
-            raise self.wrong(where, "a key is made of visible ASCII characters; this one has others")
+            self.note(self.wrong(where, "a key is made of visible ASCII characters; this one has others"))
         return key
 
-    def wrong(self, where: Path, problem: str) -> ConfigError:
+    def wrong(self, where: Path, problem: str) -> ConfigMistake:
         """An error that names the variable, or the file, the line and the key."""
         for length in range(len(where), 0, -1):
             if variable := self._variables.get(where[:length]):
-                return ConfigError(f"{variable}: {problem}")
+                return ConfigMistake(f"{variable}: {problem}", where)
         line = _line_of(self._text, where)
         place = f"{self._file}:{line}" if line else self._file
-        return ConfigError(f"{place}: {'.'.join(where)}: {problem}")
+        return ConfigMistake(f"{place}: {'.'.join(where).replace('.[', '[')}: {problem}", where, line)
 
     def blame(self, where: Path, variable: str) -> None:
         """What stands at `where` came from `variable`: errors name it."""
@@ -111,8 +165,17 @@ class ConfigSource:
             if not is_object(inner):
                 raise self.wrong(path, f"{word} is not a table")
             table = inner
-        value, old = _value(variable, text), table.get(path[-1])
+        value, old = self._value(path, text), table.get(path[-1])
         table[path[-1]] = {**old, **value} if is_object(old) and is_object(value) else value
+
+    def _value(self, where: Path, text: str) -> Any:
+        """Arrays and tables in TOML; everything else is the text itself."""
+        if not text.startswith(("[", "{")):
+            return text
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except _UNREADABLE as error:
+            raise self.wrong(where, str(error)) from None
 
     def _path(self, variable: str) -> Path:
         """Underscores of a variable stand for dashes in the names of providers and keys."""
@@ -143,21 +206,11 @@ def _parse(text: str, path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}:{line or 1}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _value(variable: str, text: str) -> Any:
-    """Arrays and tables in TOML; everything else is the text itself."""
-    if not text.startswith(("[", "{")):
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except _UNREADABLE as error:
-        raise ConfigError(f"{variable}: {error}") from None
-
-
 def _known_keys(source: ConfigSource, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
     for key in table:
         if key not in allowed:
             hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
-            raise source.wrong((*where, key), f"unknown key{hint}")
+            source.note(source.wrong((*where, key), f"unknown key{hint}"))
 
 
 _WORDS = {
@@ -174,7 +227,7 @@ def _problem(message: str) -> tuple[str, Path]:
     """msgspec's message in the words of TOML, and its path: "Expected `int`, got `str` - at `$.x.idle`"."""
     message, _, place = message.partition(" - at ")
     text = re.sub(r"`([^`]*)`", lambda found: _in_words(found[1]), message)
-    return text[:1].lower() + text[1:], tuple(re.findall(r"\.(\w+)", place))
+    return text[:1].lower() + text[1:], tuple(re.findall(r"(?<=\.)\w+|\[\d+\]", place))
 
 
 def _in_words(types: str) -> str:

@@ -104,12 +104,6 @@ class TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
     extra: dict[str, Any] | None = None
 
 
-class PoolKeyTable(Struct, frozen=True, forbid_unknown_fields=True):
-    key: str
-    weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
-    name: str = ""
-
-
 class TimeoutsTable(Struct, frozen=True, forbid_unknown_fields=True):
     connect: Seconds | None = None
     first_byte: Seconds | None = None
@@ -136,6 +130,13 @@ class CredentialsTable(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
 
+class PooledTable(CredentialsTable, frozen=True, forbid_unknown_fields=True):
+    """One of several; `name` stands for it wherever it is reported."""
+
+    weight: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    name: str = ""
+
+
 class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     """A key that is left out has the value of the known provider of that name."""
 
@@ -143,9 +144,9 @@ class ProviderTable(Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str | None = None
     surfaces: tuple[Any, ...] | None = None  # a SurfaceTable each, instead of protocol and base_url
     api_key: str | None = None
-    api_keys: tuple[Any, ...] | None = None  # keys, or a PoolKeyTable each
+    api_keys: tuple[Any, ...] | None = None  # keys, or a PooledTable each
     shares_state: bool | None = None
-    credentials: dict[str, Any] | None = None  # a CredentialsTable
+    credentials: dict[str, Any] | list[Any] | None = None  # a CredentialsTable, or several PooledTables
     region: str | None = None
     project: str | None = None
     location: str | None = None

@@ -43,7 +43,7 @@ class UpstreamSessions:
     def talk(
         self, exchange: Exchange, provider: ProviderSettings, client_key: str, id: str
     ) -> UpstreamSession:
-        key = client_key if provider.passthrough else provider.credentials.account
+        key = client_key if provider.passthrough else provider.state_key
         account = f"{provider.name}\n{provider.base_url}\n{key}"
         return UpstreamSession(self, exchange, id, owner_of(client_key, self._keys), account)
 

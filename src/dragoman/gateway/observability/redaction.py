@@ -50,7 +50,7 @@ class Redactor:
     def add(self, config: Config) -> None:
         """Secrets of a new configuration; the old ones stay secret."""
         self._add(secrets_of(config))
-        sources = [provider.credentials for provider in config.providers.values()]
+        sources = [source for provider in config.providers.values() for source in provider.sources]
         self._sources += tuple([source for source in sources if not isinstance(source, Credential)])
 
     def _add(self, secrets: Iterable[str]) -> None:
@@ -186,8 +186,7 @@ def secrets_of(config: Config) -> Iterable[str]:
         for server in hosted.mcp.servers.values():
             yield from (*server.headers.values(), *server.environ.values())
     for provider in config.providers.values():
-        yield from provider.credentials.secrets()
-        yield from [each.key for each in provider.pool]
+        yield from [secret for source in provider.sources for secret in source.secrets()]
         yield from (value for name, value in provider.headers.items() if _SECRET_NAME.search(name))
 
 

@@ -22,7 +22,7 @@ from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.credentials import Credential, CredentialSource
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, FailureKind
-from dragoman.core.transport import SharedHeaders
+from dragoman.core.transport import CredentialFailed, SharedHeaders
 from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.conversations.cut_ids import CutIds
@@ -106,7 +106,7 @@ class Attempts:
                 # of several accounts, that one refuses its key says less than that another is busy
                 failed = failed if target.shared and failed and failed.retry else error
                 if target.shared:
-                    self._pools.failed(target, error.failure)
+                    self._pools.failed(target, error.failure, error.unsent)
                 if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
                     break
         if shared and failed and failed.retry and (last := self._pools.soonest(order)):
@@ -327,7 +327,7 @@ def send(
     if credential is None:
         return _send_later(source, send_with)
     sending = send_with(credential)
-    changes = http.signs or provider.passthrough or credential.expires
+    changes = http.signs or provider.passthrough or credential is not source  # which fetches another one
     if shared is not None and len(shared) < _MOST_VARIANTS and not changes:
         shared[given] = SharedHeaders(sent)
     return sending
@@ -342,7 +342,8 @@ async def _send_later(
 def unreachable_provider(provider: ProviderSettings, error: TransportError) -> AttemptFailed:
     """A server that hung up on this request may serve the next one."""
     reachable = not isinstance(error, ConnectFailed | TimedOut)
-    return AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable)
+    unsent = isinstance(error, CredentialFailed)
+    return AttemptFailed(unreachable(provider.name, error), retry=True, reachable=reachable, unsent=unsent)
 
 
 async def refusal(reply: Reply, codec: Codec, client: Codec) -> AttemptFailed:

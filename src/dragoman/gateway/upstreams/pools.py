@@ -1,6 +1,6 @@
 """Targets that share the requests: weighted round-robin, rests for accounts that fail, and session affinity.
 
-A pool of keys is several targets with one provider, each with a key of it. The targets of a request come in
+A pool is several targets with one provider, each with a credential of it. The targets of a request come in
 groups, which are tried in order. Within a group of several:
 
     a session stays with its account   prompt caches and opaque state belong to an account
@@ -77,9 +77,10 @@ class Pools:
         # those that rest come last, the shortest rest first
         return sorted(group, key=lambda it: (it.id != kept, resting.get(it.id, 0.0), robin.rank(it.id)))
 
-    def failed(self, target: Target, failure: Failure) -> None:
-        """The account of `target` refused a request."""
-        if failure.kind not in RESTS or (failure.kind == "overloaded" and failure.retry_after is None):
+    def failed(self, target: Target, failure: Failure, unsent: bool = False) -> None:
+        """The account of `target` refused a request, or `unsent`: there is no credential for it."""
+        busy = failure.kind == "overloaded" and failure.retry_after is None  # the provider, not the account
+        if failure.kind not in RESTS or (busy and not unsent):
             return
         rest = self._rests.setdefault(target.account, _Rest())
         rest.refusals += 1
@@ -87,7 +88,8 @@ class Pools:
         if seconds is None:
             seconds = min(RESTS[failure.kind] * 2 ** min(rest.refusals - 1, 20), _LONGEST_REST)
         rest.until = self._now() + seconds
-        self._report(f"{target.account} rests for {seconds:.0f} s: {failure.kind}")
+        why = failure.message if unsent else failure.kind
+        self._report(f"{target.account} rests for {seconds:.0f} s: {why}")
 
     def soonest(self, targets: Sequence[Target]) -> tuple[Target, float] | None:
         """Of accounts that rest, the one whose rest ends first, and in how many seconds."""
