@@ -9,6 +9,8 @@ import dragoman
 
 HEAVY = {
     "import dragoman": ("dragoman.pipeline", "dragoman.dialects", "dragoman.client", "httptools", "asyncio"),
+    "import dragoman.client, dragoman.exchange": ("dragoman.datasets", "pyarrow", "ray"),
+    "import dragoman.datasets": ("pyarrow", "ray", "dragoman.client", "httptools"),
     "from dragoman import run": ("dragoman.gateway", "dragoman.toolkit", "pydantic", "rich", "mcp", "httpx2"),
     "import dragoman.cli": ("dragoman.pipeline", "dragoman.client", "dragoman.gateway", "rich"),
 }

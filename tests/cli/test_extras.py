@@ -19,7 +19,17 @@ class Blocked(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 """
-EXTRAS = {"httptools", "prometheus_client", "mcp", "asyncpg", "opentelemetry", "rich", "uvloop", "websockets"}
+EXTRAS = {
+    "pyarrow",
+    "httptools",
+    "prometheus_client",
+    "mcp",
+    "asyncpg",
+    "opentelemetry",
+    "rich",
+    "uvloop",
+    "websockets",
+}
 
 
 def python(code: str, blocked: set[str] = EXTRAS, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +48,7 @@ COMMANDS = {
     "run": ("run claude", "gateway"),
     "mcp": ("mcp", "mcp"),
     "ask": ("ask hi --model demo:any", "client"),
+    "dataset": ("dataset report rows.jsonl", "datasets"),
 }
 
 
@@ -65,6 +76,7 @@ def test_the_gateway_extra_is_named_for_the_gateway_only_modules_too() -> None:
         ("import dragoman.toolkit", "client"),
         ("from dragoman import run", "client"),
         ("from dragoman.gateway.app import Gateway", "gateway"),
+        ("from dragoman.datasets import translate", "datasets"),
     ],
 )
 def test_an_import_names_its_extra(statement: str, extra: str) -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "translate": ("", "Translate a request, a response, a stream or tool declarations."),
     "chat": ("client", "Talk with any model in the terminal, with tools and MCP servers."),
     "ask": ("client", "Send a prompt to any model, with tools and MCP servers."),
+    "dataset": ("datasets", "Translate a dataset of conversations; report what it would lose."),
     "many": ("client", "Send the prompts of a JSONL file to a model; resumable."),
     "mcp": ("mcp", "Offer the standard tools as an MCP server."),
     "demo": ("", "Show one tool call between two protocols; needs no key and no network."),

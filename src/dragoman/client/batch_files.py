@@ -25,6 +25,7 @@ from dragoman.client.results import Result
 from dragoman.client.values import plain
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.file_lock import lock
 from dragoman.core.jsontext import is_object
 
 _OWN = ("id", "prompt", "messages")
@@ -117,7 +118,7 @@ class ReplyFile:
 
     def _open(self) -> int:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        if not _locked(file) or os.fstat(file).st_ino != os.stat(self._path).st_ino:
+        if not lock(file) or os.fstat(file).st_ino != os.stat(self._path).st_ino:
             os.close(file)
             raise ConfigError(f"{self._path}: another process writes it")
         return file
@@ -212,16 +213,3 @@ def _decoded(line: bytes, where: str) -> Any:
 def _count(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip())
-
-
-def _locked(file: int) -> bool:
-    """Whether this process may write the file; the lock ends with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -190,6 +190,7 @@ CODES: dict[str, LossCode] = {
         "The model makes the other calls in its next reply.",
     ),
     "result.error.changed": _cosmetic("The failure of a tool, written into the text of its result."),
+    "result.error.dropped": _minor("That a tool failed; the text of its result is there."),
     "result.media.dropped": _material(
         "Media of a result that may hold text only.",
         "Return text from the tool, or send the media in a message of the user.",

@@ -14,12 +14,14 @@ MODULES = {
     "aws": ("awscrt",),
     "cli": ("rich",),
     "client": ("httptools",),
+    "datasets": ("pyarrow",),
     "gateway": ("httptools", "prometheus_client", "websockets"),
     "hosted": ("html_to_markdown", "mcp", "pypdf"),
     "import": ("yaml",),
     "mcp": ("httptools", "mcp"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "postgres": ("asyncpg", "pgqueuer"),
+    "ray": ("pyarrow", "ray.data"),
     "vertex": ("google.auth", "requests"),
 }
 

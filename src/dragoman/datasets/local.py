@@ -1,0 +1,268 @@
+"""Files mapped on one machine: a process for each core, shards in and out, and a job that goes on where it
+was killed.
+
+The folder of the output is the record of the job. `_job.json` says what is done and in which shards; a shard
+is done where its file stands (see worker.py). A worker that dies is replaced, and its shard begins again.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.core.errors import ConfigError, DragomanError
+from dragoman.core.file_lock import lock
+from dragoman.datasets.loss_report import LossReport
+from dragoman.datasets.rows import RowTranslator, Translation
+from dragoman.datasets.shards import Shard, cut, find_files
+from dragoman.datasets.worker import REPORTS, Answer, Job, write_whole
+from dragoman.protocols import names
+
+JOB = "_job.json"
+_DEATHS = 3  # of workers at one shard: it is the shard
+_SHARD_ROWS = 10_000
+
+
+class JobProgress(Struct):
+    """How far a job is; `resumed` rows were done by an earlier run."""
+
+    total: int
+    report: LossReport
+    resumed: int = 0
+    began: float = 0.0
+
+    @property
+    def done(self) -> int:
+        return self.report.rows
+
+    @property
+    def rate(self) -> float:
+        """Rows per second of this run."""
+        seconds = time.monotonic() - self.began
+        return (self.done - self.resumed) / seconds if seconds else 0.0
+
+
+class FileOptions(TypedDict, total=False):
+    """What `translate_files` takes beside the translation; see there."""
+
+    format: Literal["", "parquet", "jsonl"]
+    id: str
+    workers: int
+    shard_rows: int
+    resume: bool
+    on_progress: Callable[[JobProgress], object]
+
+
+def translate_files(
+    sources: Sequence[str | Path],
+    out: str | Path | None,
+    translation: Translation,
+    **options: Unpack[FileOptions],
+) -> LossReport:
+    """Translate files of Parquet, JSONL or JSON arrays into shards in the folder `out`.
+
+    Without `out` only the report is made. `format` of the output is that of the first file by default. `id`
+    is the column that names a row. A process for each core works, or `workers`, on shards of `shard_rows`.
+    `resume` goes on with the job that is in `out`. `on_progress` is called with a `JobProgress` after each
+    shard.
+    """
+    files = find_files(sources)
+    job = _job(files, out, translation, options)
+    if not out:
+        return _run(job, {}, options)
+    folder = Path(out)
+    (folder / REPORTS).mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        if not lock(file.fileno()):
+            raise ConfigError(f"{folder}: another process works on this job")
+        _begin(folder, job, options.get("resume", False))
+        return _run(job, _done(job), options)
+
+
+def job_report(folder: str | Path) -> LossReport:
+    """The sum of the shards that are done in a folder."""
+    job = structs.replace(_read_job(Path(folder)), out=str(folder))
+    return LossReport.merged(_done(job).values())
+
+
+def is_job(folder: str | Path) -> bool:
+    return (Path(folder) / JOB).is_file()
+
+
+def _job(files: Sequence[str], out: str | Path | None, translation: Translation, options: FileOptions) -> Job:
+    is_parquet = files[0].endswith(".parquet")
+    column = RowTranslator(translation).column  # raises ConfigError for an unknown layout
+    shards = cut([os.path.abspath(file) for file in files], options.get("shard_rows", _SHARD_ROWS), column)
+    return Job(
+        translation,
+        tuple(shards),
+        os.path.abspath(out) if out else "",
+        options.get("format") or ("parquet" if is_parquet else "jsonl"),
+        options.get("id", "id"),
+        whole=not translation.column and translation.source in names(),
+    )
+
+
+def _begin(folder: Path, job: Job, resume: bool) -> None:
+    """Write what the job is, or compare it with what is there."""
+    if not is_job(folder):
+        if others := [each.name for each in folder.glob("part-*")]:
+            raise ConfigError(f"{folder} holds {others[0]}, but no {JOB}: choose an empty folder")
+        write_whole(folder / JOB, msgspec.json.encode(job))
+        return
+    if not resume:
+        raise ConfigError(f"{folder} holds a job already: resume it (--resume), or choose another folder")
+    if structs.replace(_read_job(folder), out=job.out) != job:
+        raise ConfigError(
+            f"{folder} holds another job, with other files, layouts or options. "
+            "Choose another folder, or the same files and options as before."
+        )
+    for left in [*folder.glob(".part-*.tmp"), *(folder / REPORTS).glob(".part-*.tmp")]:
+        left.unlink(missing_ok=True)  # of processes that were killed
+
+
+def _read_job(folder: Path) -> Job:
+    try:
+        return msgspec.json.decode((folder / JOB).read_bytes(), type=Job)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{folder / JOB}: {error}") from None
+
+
+def _done(job: Job) -> dict[int, LossReport]:
+    """The reports of the shards that are there."""
+    done = [number for number in range(len(job.shards)) if job.place(number).exists()]
+    texts = [(number, job.report_place(number).read_bytes()) for number in done]
+    return {number: msgspec.json.decode(text, type=LossReport) for number, text in texts}
+
+
+def _run(job: Job, done: dict[int, LossReport], options: FileOptions) -> LossReport:
+    """The report of all shards, of which `done` are done already."""
+    before = LossReport.merged(done.values())
+    total = sum(shard.rows for shard in job.shards)
+    progress = JobProgress(total, before, before.rows, time.monotonic())
+    on_progress = options.get("on_progress")
+    todo = sorted({*range(len(job.shards))} - done.keys())
+    crew = _Crew(job, todo, min(options.get("workers") or _cores(), len(todo)))
+    try:
+        for number, report in crew.reports():
+            done[number] = report
+            progress.report.merge(report)
+            if on_progress:
+                on_progress(progress)
+    finally:
+        crew.stop()
+    return LossReport.merged(done[number] for number in sorted(done))  # whoever was first
+
+
+class _Crew:
+    """Workers, each with a thread that gives it shards and waits for its answers."""
+
+    def __init__(self, job: Job, todo: Iterable[int], count: int) -> None:
+        self._job = msgspec.json.encode(job) + b"\n"
+        self._shards: tuple[Shard, ...] = job.shards
+        self._todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in todo:
+            self._todo.put(number)
+        self._left = self._todo.qsize()
+        self._answers: queue.SimpleQueue[tuple[int, LossReport | DragomanError]] = queue.SimpleQueue()
+        self._workers: dict[int, _Worker] = {}
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(count)]
+
+    def reports(self) -> Iterable[tuple[int, LossReport]]:
+        for thread in self._threads:
+            thread.start()
+        for _ in range(self._left):
+            number, answer = self._answers.get()
+            if isinstance(answer, DragomanError):
+                raise answer
+            yield number, answer
+
+    def stop(self) -> None:
+        """Nothing is under way any more when this returns."""
+        self._stopped = True
+        for worker in [*self._workers.values()]:
+            worker.kill()
+        for thread in self._threads:
+            if thread.ident:
+                thread.join()
+
+    def _work(self, place: int) -> None:
+        while not self._stopped:
+            try:
+                number = self._todo.get_nowait()
+            except queue.Empty:
+                break
+            self._answers.put((number, self._translate(place, number)))
+        if worker := self._workers.get(place):
+            worker.close()
+
+    def _translate(self, place: int, number: int) -> LossReport | DragomanError:
+        code = None
+        for _ in range(_DEATHS):
+            worker = self._workers.get(place)
+            if worker is None:
+                worker = self._workers[place] = _Worker(self._job)
+            answer = worker.ask(number)
+            if answer:
+                said = msgspec.json.decode(answer, type=Answer)
+                return said.report or DragomanError(said.error)
+            del self._workers[place]
+            code = worker.close()
+            if self._stopped:
+                break
+        shard = self._shards[number]
+        return DragomanError(
+            f"a worker ended {_DEATHS} times (exit code {code}) at {shard.file}, rows {shard.first + 1} to "
+            f"{shard.first + shard.rows}. What it printed is above. --resume goes on with the other rows."
+        )
+
+
+class _Worker:
+    """A process that translates shards; it is told the job first."""
+
+    def __init__(self, job: bytes) -> None:
+        command = [sys.executable, "-m", "dragoman.datasets.worker"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._job = job
+
+    def ask(self, number: int) -> bytes:
+        """The answer; empty where the process has ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin
+        assert stdout
+        try:
+            stdin.write(b"%b%d\n" % (self._job, number))
+            stdin.flush()
+        except OSError:
+            return b""
+        self._job = b""
+        return stdout.readline()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> int:
+        """Its standard input ends, and so does the process; gives its exit code."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin
+        assert stdout
+        with suppress(OSError):
+            stdin.close()
+        stdout.close()
+        return self._process.wait()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,191 @@
+"""One shard of a job, and the process that does one after the other.
+
+A process is told the job and then numbers of shards, a line each, and answers each with the sum of its
+losses. A shard's file is written beside its place and moved there when it is whole: where it stands, it is
+done. Its report stands before it does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.core import jsontext
+from dragoman.core.errors import DragomanError
+from dragoman.datasets.columns import Table, output_columns, pa, without
+from dragoman.datasets.loss_report import LossReport
+from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
+from dragoman.datasets.shards import RowBatch, RowFormat, Shard, read
+
+pq: Any = import_module("pyarrow.parquet")
+REPORTS = "_reports"
+_GROUP_ROWS, _GROUP_BYTES = 5000, 32 << 20
+
+
+class Job(Struct, frozen=True):
+    """A translation of files: what is done with each shard, and where it goes. Without `out` nothing is
+    written, and only the report is made."""
+
+    translation: Translation
+    shards: tuple[Shard, ...]
+    out: str = ""
+    format: Literal["parquet", "jsonl"] = "parquet"
+    id: str = "id"
+    whole: bool = False
+
+    def place(self, number: int) -> Path:
+        return Path(self.out) / f"part-{number:06}.{self.format}"
+
+    def report_place(self, number: int) -> Path:
+        return Path(self.out) / REPORTS / f"part-{number:06}.json"
+
+
+class Answer(Struct, frozen=True):
+    """What a worker says of a shard; an error ends the job."""
+
+    report: LossReport | None = None
+    error: str = ""
+
+
+def run_shard(job: Job, number: int, translate: RowTranslator) -> LossReport:
+    report = LossReport()
+    place = job.place(number)
+    batches = _translated(job, number, translate, report)
+    if not job.out:
+        for _ in batches:
+            pass
+        return report
+    unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    with _writer(job, unfinished) as writer:
+        for batch, rows in batches:
+            writer.write(batch, rows)
+    write_whole(job.report_place(number), msgspec.json.encode(report))
+    _publish(unfinished, place)
+    return report
+
+
+def write_whole(place: Path, data: bytes) -> None:
+    """The file is there as a whole, or not at all."""
+    unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    unfinished.write_bytes(data)
+    _publish(unfinished, place)
+
+
+def _publish(unfinished: Path, place: Path) -> None:
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(unfinished, place)
+
+
+def _translated(
+    job: Job, number: int, translate: RowTranslator, report: LossReport
+) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
+    format = RowFormat(translate.columns, job.id, job.whole)
+    for batch in read(job.shards[number], format):
+        rows = [translate(row) for row in batch.rows]
+        for id, row in zip(batch.ids, rows, strict=True):
+            report.add(id, row)
+        yield batch, rows
+
+
+class _Writer(Protocol):
+    def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None: ...
+    def __enter__(self) -> _Writer: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _writer(job: Job, place: Path) -> _Writer:
+    used = RowTranslator(job.translation).columns
+    return _ParquetFile(place, used, job.id) if job.format == "parquet" else _LinesFile(place, used, job.id)
+
+
+class _ParquetFile:
+    """Row groups of some thousand rows, whatever the batches are."""
+
+    def __init__(self, place: Path, used: Sequence[str], id: str) -> None:
+        self._place, self._used, self._id = place, used, id
+        self._file: Any = None
+        self._waiting: list[Table] = []
+
+    def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None:
+        kept = without(batch.table, self._used) if batch.table is not None else self._rest(batch)
+        columns = {self._id: pa.array(batch.ids)} | kept | output_columns(rows, pa.string())
+        self._waiting.append(pa.record_batch([*columns.values()], names=[*columns]))
+        rows_waiting = sum(each.num_rows for each in self._waiting)
+        if rows_waiting >= _GROUP_ROWS or sum(each.nbytes for each in self._waiting) >= _GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting.clear()
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._place, table.schema, compression="zstd")
+        self._file.write_table(table)
+
+    def __enter__(self) -> _ParquetFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush()
+        if self._file:
+            self._file.close()
+
+    def _rest(self, batch: RowBatch) -> dict[str, Any]:
+        """Rows of JSON have other fields each: they stay JSON text."""
+        texts = [{name: value for name, value in row.items() if name != self._id} for row in batch.rest]
+        return {"rest": pa.array([jsontext.dumps(text) if text else None for text in texts], pa.string())}
+
+
+class _LinesFile:
+    def __init__(self, place: Path, used: Sequence[str], id: str) -> None:
+        self._file, self._used, self._id = place.open("wb"), used, id
+
+    def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None:
+        kept = batch.rest if batch.table is None else pa.table(without(batch.table, self._used)).to_pylist()
+        lines = [_line(self._id, id, rest, row) for id, rest, row in zip(batch.ids, kept, rows, strict=True)]
+        self._file.write(b"".join(lines))
+
+    def __enter__(self) -> _LinesFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _line(name: str, id: str, rest: Mapping[str, Any], row: TranslatedRow) -> bytes:
+    line: dict[str, Any] = {name: id, **rest}
+    line["body"] = None if row.body is None else msgspec.Raw(row.body)
+    line["losses"] = [
+        {"code": loss.code or loss.kind, "severity": loss.severity, "where": loss.where}
+        for loss in row.losses
+    ]
+    line["error"] = row.error
+    return msgspec.json.encode(line) + b"\n"
+
+
+def main() -> None:
+    """Ends with its standard input, that is with the process that started it."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    pa.set_cpu_count(1)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    translate = RowTranslator(job.translation)
+    for line in sys.stdin.buffer:
+        try:
+            answer = Answer(run_shard(job, int(line), translate))
+        except (DragomanError, OSError, pa.ArrowException) as error:
+            answer = Answer(error=f"{job.shards[int(line)].file}: {error}")
+        answers.write(msgspec.json.encode(answer) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
