@@ -110,11 +110,11 @@ def command(
     exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
     if request:  # before the response; what it loses is not the response's loss
         exchange.request(request.read(), model, stream)
-    job = Translation(what, exchange, strict or False, as_json, show_path)
+    job = BodyTranslation(what, exchange, strict or False, as_json, show_path)
     return job.translate_stream(file) if what == "stream" else job.translate_body(file, model, stream)
 
 
-class Translation:
+class BodyTranslation:
     def __init__(
         self, what: What, exchange: Exchange, strict: Strictness, as_json: bool, show_path: bool
     ) -> None:

@@ -26,7 +26,7 @@ from dragoman.core.file_lock import lock
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
 from dragoman.datasets.shards import Shard, cut, find_files
-from dragoman.datasets.worker import REPORTS, Answer, Job, write_whole
+from dragoman.datasets.worker import REPORTS, Answer, DatasetJob, write_whole
 from dragoman.protocols import names
 
 JOB = "_job.json"
@@ -53,7 +53,7 @@ class JobProgress(Struct):
         return (self.done - self.resumed) / seconds if seconds else 0.0
 
 
-class FileOptions(TypedDict, total=False):
+class JobOptions(TypedDict, total=False):
     """What `translate_files` takes beside the translation; see there."""
 
     format: Literal["", "parquet", "jsonl"]
@@ -68,7 +68,7 @@ def translate_files(
     sources: Sequence[str | Path],
     out: str | Path | None,
     translation: Translation,
-    **options: Unpack[FileOptions],
+    **options: Unpack[JobOptions],
 ) -> LossReport:
     """Translate files of Parquet, JSONL or JSON arrays into shards in the folder `out`.
 
@@ -100,11 +100,13 @@ def is_job(folder: str | Path) -> bool:
     return (Path(folder) / JOB).is_file()
 
 
-def _job(files: Sequence[str], out: str | Path | None, translation: Translation, options: FileOptions) -> Job:
+def _job(
+    files: Sequence[str], out: str | Path | None, translation: Translation, options: JobOptions
+) -> DatasetJob:
     is_parquet = files[0].endswith(".parquet")
     column = RowTranslator(translation).column  # raises ConfigError for an unknown layout
     shards = cut([os.path.abspath(file) for file in files], options.get("shard_rows", _SHARD_ROWS), column)
-    return Job(
+    return DatasetJob(
         translation,
         tuple(shards),
         os.path.abspath(out) if out else "",
@@ -114,7 +116,7 @@ def _job(files: Sequence[str], out: str | Path | None, translation: Translation,
     )
 
 
-def _begin(folder: Path, job: Job, resume: bool) -> None:
+def _begin(folder: Path, job: DatasetJob, resume: bool) -> None:
     """Write what the job is, or compare it with what is there."""
     if not is_job(folder):
         if others := [each.name for each in folder.glob("part-*")]:
@@ -132,21 +134,21 @@ def _begin(folder: Path, job: Job, resume: bool) -> None:
         left.unlink(missing_ok=True)  # of processes that were killed
 
 
-def _read_job(folder: Path) -> Job:
+def _read_job(folder: Path) -> DatasetJob:
     try:
-        return msgspec.json.decode((folder / JOB).read_bytes(), type=Job)
+        return msgspec.json.decode((folder / JOB).read_bytes(), type=DatasetJob)
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{folder / JOB}: {error}") from None
 
 
-def _done(job: Job) -> dict[int, LossReport]:
+def _done(job: DatasetJob) -> dict[int, LossReport]:
     """The reports of the shards that are there."""
     done = [number for number in range(len(job.shards)) if job.place(number).exists()]
     texts = [(number, job.report_place(number).read_bytes()) for number in done]
     return {number: msgspec.json.decode(text, type=LossReport) for number, text in texts}
 
 
-def _run(job: Job, done: dict[int, LossReport], options: FileOptions) -> LossReport:
+def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> LossReport:
     """The report of all shards, of which `done` are done already."""
     before = LossReport.merged(done.values())
     total = sum(shard.rows for shard in job.shards)
@@ -168,7 +170,7 @@ def _run(job: Job, done: dict[int, LossReport], options: FileOptions) -> LossRep
 class _Crew:
     """Workers, each with a thread that gives it shards and waits for its answers."""
 
-    def __init__(self, job: Job, todo: Iterable[int], count: int) -> None:
+    def __init__(self, job: DatasetJob, todo: Iterable[int], count: int) -> None:
         self._job = msgspec.json.encode(job) + b"\n"
         self._shards: tuple[Shard, ...] = job.shards
         self._todo: queue.SimpleQueue[int] = queue.SimpleQueue()

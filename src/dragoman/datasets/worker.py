@@ -29,7 +29,7 @@ REPORTS = "_reports"
 _GROUP_ROWS, _GROUP_BYTES = 5000, 32 << 20
 
 
-class Job(Struct, frozen=True):
+class DatasetJob(Struct, frozen=True):
     """A translation of files: what is done with each shard, and where it goes. Without `out` nothing is
     written, and only the report is made."""
 
@@ -54,7 +54,7 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-def run_shard(job: Job, number: int, translate: RowTranslator) -> LossReport:
+def run_shard(job: DatasetJob, number: int, translate: RowTranslator) -> LossReport:
     report = LossReport()
     place = job.place(number)
     batches = _translated(job, number, translate, report)
@@ -85,7 +85,7 @@ def _publish(unfinished: Path, place: Path) -> None:
 
 
 def _translated(
-    job: Job, number: int, translate: RowTranslator, report: LossReport
+    job: DatasetJob, number: int, translate: RowTranslator, report: LossReport
 ) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
     format = RowFormat(translate.columns, job.id, job.whole)
     for batch in read(job.shards[number], format):
@@ -101,7 +101,7 @@ class _Writer(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def _writer(job: Job, place: Path) -> _Writer:
+def _writer(job: DatasetJob, place: Path) -> _Writer:
     used = RowTranslator(job.translation).columns
     return _ParquetFile(place, used, job.id) if job.format == "parquet" else _LinesFile(place, used, job.id)
 
@@ -177,7 +177,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints is no answer
     pa.set_cpu_count(1)
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=DatasetJob)
     translate = RowTranslator(job.translation)
     for line in sys.stdin.buffer:
         try:
