@@ -34,6 +34,7 @@ def command(
     Clients request a model; dragoman.toml maps it to a provider. Without a file, every known provider
     with a key in the environment is used; without any key, a scripted model answers.
     """
+    from dragoman.cli.landing import mount_pages
     from dragoman.gateway.process import serve
 
     load = partial(
@@ -45,21 +46,17 @@ def command(
         inspector__enabled=inspect or None,
     )
     settings = _without_itself(load())
-    extend = None
-    if settings.inspector.enabled:
-        from dragoman.inspector.server import mount_inspector as extend
-
-        if workers > 1 and not settings.inspector.keep:
-            raise click.UsageError(
-                "with several workers the inspector needs a file that they share: set inspector.keep "
-                "in the configuration, or use --workers 1"
-            )
+    if settings.inspector.enabled and workers > 1 and not settings.inspector.keep:
+        raise click.UsageError(
+            "with several workers the inspector needs a file that they share: set inspector.keep "
+            "in the configuration, or use --workers 1"
+        )
     listener = serve.bind(settings)
     url = serve.url(settings, listener)
     click.echo(welcome(settings, url, workers), err=True)
-    if extend:
+    if settings.inspector.enabled:
         click.echo(f"inspector    {url}/inspect", err=True)
-    serve.run(settings, listener, workers, extend, lambda: _without_itself(load()))
+    serve.run(settings, listener, workers, mount_pages, lambda: _without_itself(load()))
     click.echo("dragoman stopped", err=True)
 
 

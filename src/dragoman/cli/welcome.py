@@ -23,7 +23,7 @@ def welcome(config: Config, url: str, workers: int) -> str:
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
     problems = [*weak_keys(config), *unserved(config)]
-    connect = [*_agents(config, url), _sdks(url)]
+    connect = [*_agents(config, url), _row("SDKs", sdk_variables(url))]
     return "\n".join([where, file, *served(config), *problems, "", *connect, ""])
 
 
@@ -76,7 +76,7 @@ def _agents(config: Config, url: str) -> list[str]:
     key = "$DRAGOMAN_KEY" if config.keys else "any"
     rows: list[str] = []
     for agent in installed:
-        model = None if _serves_usual(agent, config) else _first_name(config)
+        model = model_for(agent, config)
         if model == "":
             continue  # its command could only fail
         note = f"  # {agent.note}" if agent.note else ""
@@ -84,9 +84,15 @@ def _agents(config: Config, url: str) -> list[str]:
     return rows or ["No model can be named for agents: add a row to [models]."]
 
 
-def _sdks(url: str) -> str:
-    """The variables of the vendors' SDKs."""
-    return _row("SDKs", f"OPENAI_BASE_URL={url}/v1 ANTHROPIC_BASE_URL={url} GOOGLE_GEMINI_BASE_URL={url}")
+def model_for(agent: AgentProgram, config: Config) -> str | None:
+    """The model that the agent must be told to request. None: what it requests by itself is served; empty:
+    none is known by name."""
+    return None if _serves_usual(agent, config) else _first_name(config)
+
+
+def sdk_variables(url: str) -> str:
+    """Of the vendors' SDKs."""
+    return f"OPENAI_BASE_URL={url}/v1 ANTHROPIC_BASE_URL={url} GOOGLE_GEMINI_BASE_URL={url}"
 
 
 def _serves_usual(agent: AgentProgram, config: Config) -> bool:
