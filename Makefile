@@ -36,6 +36,8 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --quiet $(if $(ORDER),-p $(ORDER:ra
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 # the first pip with --group
 PIP := 'pip>=25.1'
+# The same versions, with the hashes of their files and without an index
+HASHED := --generate-hashes --no-emit-index-url --no-emit-find-links -c constraints.txt
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --strip-extras --no-header --no-annotate --upgrade
 READY := $(VENV)/.ready
 RUN_READY := $(RUN_VENV)/.ready
@@ -119,10 +121,12 @@ corpora: $(READY)  ## check against recorded traffic, if the corpora are present
 	for check in requests responses; do $$python "$$checks/run_$$check.py" adapter_dragoman $(CORPUS) || exit 1; done; \
 	echo "failures, one per line, are in build/corpora"
 
-lock: $(READY)  ## update constraints.txt and bench/constraints.txt
+lock: $(READY)  ## update constraints.txt, bench/constraints.txt and the requirements in deploy/
 	@$(BIN)/python $(PIP_INSTALL) uv
 	@$(COMPILE) --group dev --extra all pyproject.toml -o constraints.txt
 	@$(COMPILE) --group bench --extra client --extra gateway pyproject.toml -o bench/constraints.txt
+	@$(COMPILE) $(HASHED) --extra gateway pyproject.toml -o deploy/requirements.txt
+	@$(COMPILE) $(HASHED) --extra gateway --extra postgres pyproject.toml -o deploy/requirements-postgres.txt
 
 clean:  ## remove everything that make created
 	rm -rf $(VENV) $(RUN_VENV) $(BENCH_VENV) $(MODEL_VENV) build dist .coverage .pytest_cache .ruff_cache .hypothesis .import_linter_cache
