@@ -92,6 +92,17 @@ def test_check_names_a_model_that_nobody_answers_for(run: Any):
     assert result.stderr == "a cannot be served: groq:x lack their keys\n"
 
 
+def test_check_names_models_without_a_price_for_keys_with_dollars(run: Any):
+    near = '[providers.near]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    rows = (
+        '[models]\na = "near:x"\nb = { to = "near:y", price = { input = 1, output = 2 } }\nc = "ollama:z"\n'
+    )
+    result = run("check", file=near + rows + '[keys.ann]\nkey = "k"\nusd_per_day = 1\n')
+    assert result.exit_code == 1
+    problem = "no key with a budget in dollars may use it: the price of near:x is not known"
+    assert result.stderr == f"a: {problem}\n"
+
+
 @pytest.mark.parametrize("host, code", [("127.0.0.1", 0), ("0.0.0.0", 1)])
 def test_check_names_a_key_that_strangers_can_guess(run: Any, host: str, code: int):
     keys = f'keys = ["{"k" * 32}"]\n[keys.ann]\nkey = "short-and-secret"\n[keys.ben]\nkey = "hush"\n'

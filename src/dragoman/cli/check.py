@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dragoman.cli.settings import config_option, file_in_force, settings_of
-from dragoman.cli.welcome import access, served, unserved, weak_keys
+from dragoman.cli.welcome import access, served, unpriced, unserved, weak_keys
 from dragoman.gateway.config import away_from
 
 
@@ -24,7 +24,7 @@ def command(config: str | None) -> int:
     click.echo(f"would listen on {settings.host}:{settings.port} ({access(settings)})")
     for line in served(settings):
         click.echo(line)
-    problems = [*weak_keys(settings), *unserved(settings)]
+    problems = [*weak_keys(settings), *unserved(settings), *unpriced(settings)]
     for problem in problems:
         click.echo(click.style(problem, fg="red"), err=True)
     return 1 if problems else 0

@@ -11,7 +11,7 @@ from dragoman import __version__
 from dragoman.cli.agents import AGENTS, AgentProgram, command_line
 from dragoman.cli.settings import file_in_force
 from dragoman.gateway.config import Config
-from dragoman.gateway.upstreams.routing import DEMO, UnknownModel, names, provider_named, route
+from dragoman.gateway.upstreams.routing import DEMO, Target, UnknownModel, names, provider_named, route
 from dragoman.profiles import ProviderSettings
 
 _WIDTH = 12
@@ -22,7 +22,7 @@ def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
-    problems = [*weak_keys(config), *unserved(config)]
+    problems = [*weak_keys(config), *unserved(config), *unpriced(config)]
     connect = [*_agents(config, url), _row("SDKs", sdk_variables(url))]
     return "\n".join([where, file, *served(config), *problems, "", *connect, ""])
 
@@ -48,6 +48,24 @@ def unserved(config: Config) -> list[str]:
         for row in config.models
         if not any(provider_named(config, target.provider) for target in row.targets)
     ]
+
+
+def unpriced(config: Config) -> list[str]:
+    """Models that keys with a budget in dollars may not use, because their price is not known."""
+    if not any(each.allowance.counts_dollars for each in config.named_keys):
+        return []
+    return [
+        f"{row.pattern}: no key with a budget in dollars may use it: the price of {row} is not known"
+        for row in config.models
+        if "*" not in row.pattern and not any(target.price for target in _targets(config, row.pattern))
+    ]
+
+
+def _targets(config: Config, name: str) -> tuple[Target, ...]:
+    try:
+        return route(config, name)
+    except UnknownModel:
+        return ()
 
 
 def weak_keys(config: Config) -> list[str]:

@@ -53,6 +53,9 @@ class Price(PriceTier, frozen=True, kw_only=True):
         return total / 1_000_000
 
 
+FREE = Price(input=0, output=0, cached_input=0, cache_write=0)
+
+
 class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Facts about one model at one provider. Fields with a default other than None have a safe default."""
 

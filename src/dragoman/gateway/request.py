@@ -90,7 +90,7 @@ class ExchangeRecord(Struct, eq=False):
 
     def cost(self, usage: Usage) -> float | None:
         """In US dollars; None where the price is not known."""
-        price = self.target.provider.profile(self.target.model).price if self.target else None
+        price = self.target.price if self.target else None
         return price.cost(usage) if price else None
 
     @property

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.credentials import NO_CREDENTIAL, Credential, CredentialSource
-from dragoman.core.model_profile import ModelProfile
+from dragoman.core.model_profile import FREE, ModelProfile, Price
 from dragoman.core.overrides import Overrides
 from dragoman.core.transport import Timeouts
 from dragoman.profiles.models import ProfileRow, profile_of, server_tables
@@ -187,6 +187,12 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     def forwards(self, protocol: str) -> bool:
         """Whether requests and replies of clients of this protocol pass unchanged."""
         return self.protocol == protocol and not (self.dialect or self.recover)
+
+    def price(self, model: str) -> Price | None:
+        """None where it is not known. What runs on a machine of one's own costs nothing."""
+        server = known_server(self.name, self.base_url)
+        is_local = bool(server) and not known()[server].key_env
+        return self.profile(model).price or (FREE if is_local else None)
 
     def profile(self, model: str) -> ModelProfile:
         """What is known about one of its models."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from google import genai
+from google.genai import errors as genai_errors
 
+from cli.gateways import serving
 from dragoman.core import jsontext
 from dragoman.core.model import Usage
 from dragoman.gateway.admission.authentication import Caller
@@ -207,6 +211,7 @@ def key(url: str) -> Any:
     return send(url, "GET", "/v1/key", key=KEY).json
 
 
+CHAT = jsontext.encode({"model": "up:m", "messages": [{"role": "user", "content": "hi"}]})
 PRICED = """
 [providers.up.profiles."m*"]
 price = { input = 1000.0, output = 5000.0 }
@@ -249,16 +254,98 @@ def test_what_is_left_is_in_the_headers():
     assert [headers["x-dragoman-budget-usd-month-remaining"] for headers in got] == ["1.000000", "0.978000"]
 
 
-def test_a_price_that_is_not_known_is_said():
+def test_a_model_without_a_price_is_not_for_keys_with_a_budget_in_dollars():
     behind = Canned(Answer(200, chat("hello")))
-    with running(behind) as up, gateway(provider("up", up) + ALICE + "usd_per_day = 1\n") as stand:
+    rows = '[models]\nfree = { to = "up:f", price = { input = 0, output = 0 } }\nboth = ["up:x", "dear:m"]\n'
+    with ExitStack() as stack:
+        url = stack.enter_context(running(behind))
+        text = provider("up", url) + provider("dear", url) + PRICED.replace(".up.", ".dear.")
+        stand = stack.enter_context(gateway(text + rows + ALICE + "usd_per_day = 1\n"))
+        refused = send(stand.url, "POST", "/v1/chat/completions", CHAT, key=KEY)
+        assert (refused.status, refused.json["error"]["message"].split(",")[0]) == (
+            403,
+            "The price of 'up:m' is not known",
+        )
+        assert ask(stand.url, "free") == 200
+        assert ask(stand.url, "demo:x") == 200
+        assert ask(stand.url, "both") == 200
+        assert stand.last()["provider"] == "dear"
+        assert key(stand.url)["budgets"][0]["used"] == 0.022
+    with running(behind) as url, gateway(provider("up", url) + ALICE + "tokens_per_day = 99\n") as stand:
         assert ask(stand.url) == 200
-        assert stand.last()["unpriced"] is True
+
+
+def test_cached_tokens_without_a_price_of_their_own_count_as_input():
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+    body = jsontext.decode(chat("hello")) | {"usage": usage}
+    behind = Canned(Answer(200, jsontext.encode(body)))
+    with running(behind) as up, gateway(provider("up", up) + PRICED + ALICE + "usd_per_day = 1\n") as stand:
+        assert ask(stand.url) == 200
+        assert key(stand.url)["budgets"][0]["used"] == 0.022
 
 
 def test_the_key_of_nobody_tells_nothing():
     with gateway(ALICE) as stand:
         assert send(stand.url, "GET", "/v1/key", key="wrong").status == 401
+
+
+class AtOnce(Canned):
+    """`most`: how many requests it had at a time."""
+
+    under_way = most = 0
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.under_way -= 1
+
+
+def ten_tokens(streamed: bool) -> Answer:
+    if not streamed:
+        return Answer(200, chat("hello"))
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    counted = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []}
+    events = chunks("hello")
+    events.insert(-1, b"data: %b\n\n" % jsontext.encode({**counted, "usage": usage}))
+    return Answer(200, *events, content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_two_workers_of_two_replicas_spend_no_more_than_what_was_under_way(
+    postgres: str, tmp_path: Path, streamed: bool
+):
+    """Real processes, and eight callers at a time of four SDKs. The budget is that of 20 exchanges."""
+    database, behind, callers = PostgresDatabase.made(postgres), AtOnce(ten_tokens(streamed)), 8
+    with ExitStack() as stack:
+        stack.callback(database.drop)
+        up = stack.enter_context(running(behind))
+        text = provider("up", up) + f'[store]\nurl = "{database.url}"\n' + ALICE + "tokens_per_day = 200\n"
+        urls: list[str] = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "dragoman.toml").write_text(text)
+            urls.append(stack.enter_context(serving(tmp_path / name, "--workers", "2"))[0])
+        sdks = [*ASK.values()]
+
+        def call(number: int) -> bool:
+            try:
+                sdks[number % 4](urls[number // 4 % 2], "up:m", streamed)
+            except (openai.RateLimitError, anthropic.RateLimitError, genai_errors.ClientError):
+                return False
+            return True
+
+        with ThreadPoolExecutor(callers) as pool:
+            answered = sum(pool.map(call, range(64)))
+        used = [key(url)["budgets"][0]["used"] for url in urls]
+    assert behind.most <= callers
+    assert 20 <= answered == len(behind.requests) < 20 + callers
+    assert used == [10 * answered] * 2
 
 
 def test_replicas_on_postgresql_never_exceed_a_budget_by_more_than_what_was_under_way(postgres: str):

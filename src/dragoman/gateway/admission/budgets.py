@@ -80,10 +80,6 @@ def meters_of(allowance: Allowance) -> tuple[Meter, ...]:
     return tuple(meters)
 
 
-def has_dollars(allowance: Allowance) -> bool:
-    return any(meter.unit == "usd" for meter in meters_of(allowance))
-
-
 class MeterReading(Struct, frozen=True):
     """`resets`: in how many seconds the period ends."""
 

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.model import Usage
 from dragoman.core.server import ProtocolServer
 from dragoman.gateway.admission.authentication import Caller, Callers
-from dragoman.gateway.admission.budgets import Budgets, budget_headers, has_dollars
+from dragoman.gateway.admission.budgets import Budgets, budget_headers
 from dragoman.gateway.admission.counters import Counters, ProcessCounters
 from dragoman.gateway.admission.host_counters import HostCounters
 from dragoman.gateway.admission.load_shedding import (
@@ -136,6 +137,10 @@ class Admission(Struct, eq=False):
         """Whether what this exchange uses counts against a budget."""
         return self._caller.budgeted and self._control.budgets is not None
 
+    @property
+    def counts_dollars(self) -> bool:
+        return self._control.budgets is not None and self._caller.allowance.counts_dollars
+
     async def check_model(self, model: str) -> None:
         """Raises LoadShed where the key has used its budget for this model."""
         if self._caller.allowance.budgets and (budgets := self._control.budgets):
@@ -151,11 +156,13 @@ class Admission(Struct, eq=False):
             await budgets.add(self._caller, self._record.model, *self._bill())
 
     def _bill(self) -> tuple[Usage, float | None]:
-        """What was used, and what it cost. A price that is not known is said in the log, not guessed."""
-        record, allowance = self._record, self._caller.allowance
-        usage = record.billed()
+        """What was used, and what it cost. Cached tokens without a price of their own count as input. A price
+        that is not known is said in the log, not guessed."""
+        record, usage = self._record, self._record.billed()
         cost = record.cost(usage)
-        record.unpriced = cost is None and usage != Usage() and has_dollars(allowance)
+        if cost is None:
+            cost = record.cost(replace(usage, cached=0, cache_write=0))
+        record.unpriced = cost is None and usage != Usage() and self.counts_dollars
         return usage, cost
 
     def enter(self) -> bool:

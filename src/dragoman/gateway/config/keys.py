@@ -35,6 +35,10 @@ class Allowance(Struct, frozen=True):
     def has_budget(self) -> bool:
         return bool(self.tokens_per_day or self.usd_per_day or self.usd_per_month or self.budgets)
 
+    @property
+    def counts_dollars(self) -> bool:
+        return any(each.usd_per_day or each.usd_per_month for each in (self, *self.budgets))
+
 
 class NamedKey(Struct, frozen=True):
     """`expires`: seconds since the epoch, 0: never. `models`: patterns of the names that clients may ask for;

@@ -77,6 +77,8 @@ class RequestReader:
         if request.admission and request.caller and request.caller.allowance.budgets:
             await request.admission.check_model(inspected.model)
         targets = self._find_targets(inspected.model, request.client.name)
+        if request.admission and request.admission.is_budgeted and request.admission.counts_dollars:
+            targets = _priced(targets, inspected.model)
         codec = request.protocol_server.turn_codec
         if codec and (storage := codec.decode_storage(body.glance)):
             return await self._stored_turns.prepare(inspected, targets, codec, storage)
@@ -157,6 +159,20 @@ def check_model(request: GatewayRequest, model: str) -> None:
     if caller and not caller.may_use(model):
         problem = f"the key {caller.name!r} may not use the model {model!r}"
         raise AttemptFailed(Failure("forbidden", problem, 403))
+
+
+def _priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
+    """For a key with a budget in dollars: what a target costs that has no price, nobody could count. Raises
+    AttemptFailed where none has one."""
+    priced = tuple([target for target in targets if target.price])
+    if not priced:
+        problem = (
+            f"The price of {model!r} is not known, and this key has a budget in dollars. "
+            "Set price = { input = …, output = … } for the model, in dollars for a million tokens. "
+            "0 says that it is free."
+        )
+        raise AttemptFailed(Failure("forbidden", problem, 403))
+    return priced
 
 
 def unknown_model(error: UnknownModel, model: str) -> Exception:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.errors import ConfigError
+from dragoman.core.model_profile import Price
 from dragoman.core.overrides import Overrides
 from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
@@ -61,6 +62,10 @@ class Target(Struct, frozen=True, dict=True):
     def missing(self) -> set[str]:
         """Protocols of surfaces that the server turned out not to have."""
         return set()
+
+    @cached_property
+    def price(self) -> Price | None:
+        return self.provider.price(self.model)
 
     @cached_property
     def plans(self) -> dict[str, ExchangePlan]:
