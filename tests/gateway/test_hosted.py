@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import Any
 
@@ -12,61 +11,29 @@ import pytest
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
-from dragoman.core.hosted import FoundSource, HostedResult
-from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.redaction import secrets_of
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
-from dragoman.hosted.executor import CallLimits, DeclaredFunctions, HostedContext, failure
+from dragoman.hosted.executor import CallLimits
 from dragoman.hosted.loop import HostedTools
 from gateway.canned import Answer, Canned, chat, chunks, provider
+from gateway.hosted_stand import (
+    ASKED,
+    CLIENTS,
+    MINE,
+    SEARCHED,
+    SSE,
+    TOOL,
+    Search,
+    following,
+    frames_of,
+)
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
 from waiting import wait_until
 
 OFTEN = RetryPolicy(keep_alive_after=0.05, keep_alive_every=0.05)
-SSE = {"content_type": "text/event-stream"}
-QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-
-
-class Search:
-    """Finds one page, after `seconds`; `broken`: it raises."""
-
-    kind: HostedKind = "web_search"
-
-    def __init__(self, seconds: float = 0, broken: bool = False, text: str = "18 degrees") -> None:
-        self.seconds, self.broken, self.text = seconds, broken, text
-        self.queries: list[str] = []
-        self.at_once = self.most_at_once = 0
-        self.closed = False
-        self.record: dict[str, Any] = {}  # the line of the access log
-        self.cancelled = 0
-
-    async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
-        return DeclaredFunctions((ToolDeclaration("web_search", "Search the web", QUERY),))
-
-    async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
-        query = jsontext.decode(call.arguments).get("query")
-        if not query:
-            return failure("invalid_input", "query: expected a text")
-        self.queries.append(query)
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            await asyncio.sleep(self.seconds)
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        finally:
-            self.at_once -= 1
-        if self.broken:
-            raise RuntimeError("down")
-        page = FoundSource("https://e.org/p", "Paris", self.text)
-        return HostedResult((Text(f"1. Paris (https://e.org/p)\n{self.text}"),), (page,))
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 def calls(*named: tuple[str, str], stream: bool = False, text: str = "Let me look. ") -> Answer:
@@ -97,29 +64,6 @@ def says(text: str, stream: bool = False) -> Answer:
     return Answer(200, *chunks(text), **SSE) if stream else Answer(200, chat(text))
 
 
-SEARCHED = ("web_search", '{"query": "paris weather"}')
-TOOL: dict[str, Any] = {
-    "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]},
-    "openai-responses": {"tools": [{"type": "web_search"}]},
-    "openai-chat": {"web_search_options": {}},
-    "gemini": {"tools": [{"googleSearch": {}}]},
-}
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
-    "anthropic": (
-        "/v1/messages",
-        {"model": "one:m", "max_tokens": 99, "messages": [{"role": "user", "content": "Weather?"}]},
-    ),
-    "openai-responses": ("/v1/responses", {"model": "one:m", "input": "Weather?", "store": False}),
-    "openai-chat": (
-        "/v1/chat/completions",
-        {"model": "one:m", "messages": [{"role": "user", "content": "W?"}]},
-    ),
-    "gemini": (
-        "/v1beta/models/one:m:generateContent",
-        {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}]},
-    ),
-}
-CLIENTS = tuple(ASKED)
 OWN_CALL = {
     "anthropic": [b'"tool_use"'],
     "openai-responses": [b"function_call"],
@@ -255,17 +199,6 @@ def test_a_large_result_is_cut() -> None:
     assert content.endswith("the rest was cut.]")
 
 
-WEATHER = {"type": "object", "properties": {}}
-MINE: dict[str, Any] = {
-    "anthropic": {"name": "mine", "input_schema": WEATHER},
-    "openai-responses": {"type": "function", "name": "mine", "parameters": WEATHER},
-    "openai-chat": {"type": "function", "function": {"name": "mine", "parameters": WEATHER}},
-    "gemini": {
-        "functionDeclarations": [{"name": "mine", "parameters": {"type": "OBJECT", "properties": {}}}]
-    },
-}
-
-
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_mixed_reply_and_the_next_request(client: str, stream: bool) -> None:
@@ -282,8 +215,8 @@ def test_a_mixed_reply_and_the_next_request(client: str, stream: bool) -> None:
     with running(upstream) as url, gateway(provider("one", url), hosted=HostedTools([search])) as stand:
         got = send(stand.url, "POST", path, jsontext.encode(body))
         assert search.queries == ["paris weather"]
-        following = _following(client, body, got, stream)
-        again = send(stand.url, "POST", path, jsontext.encode(following))
+        next_body = following(client, body, got, stream)
+        again = send(stand.url, "POST", path, jsontext.encode(next_body))
     assert (got.status, again.status) == (200, 200)
     assert b"Done." in again.body
     assert search.queries == ["paris weather"]
@@ -292,75 +225,6 @@ def test_a_mixed_reply_and_the_next_request(client: str, stream: bool) -> None:
     assert "18 degrees" in jsontext.dumps(sent)
     results = [message for message in sent if message["role"] == "tool"]
     assert "mine says" in jsontext.dumps(results)
-
-
-def _following(client: str, body: dict[str, Any], got: Any, stream: bool) -> dict[str, Any]:
-    """The client's next request: the reply echoed, and the result of its own call."""
-    match client:
-        case "anthropic":
-            content = _anthropic_blocks(got.body) if stream else got.json["content"]
-            (call,) = [block for block in content if block["type"] == "tool_use"]
-            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "mine says"}
-            turns = [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
-            return {**body, "messages": [*body["messages"], *turns]}
-        case "openai-responses":
-            output = _frames(got.body)[-1]["response"]["output"] if stream else got.json["output"]
-            (call,) = [item for item in output if item["type"] == "function_call"]
-            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "mine says"}
-            return {**body, "input": [{"role": "user", "content": "Weather?"}, *output, result]}
-        case "openai-chat":
-            message = _chat_message(_frames(got.body)) if stream else got.json["choices"][0]["message"]
-            (call,) = message["tool_calls"]
-            result = {"role": "tool", "tool_call_id": call["id"], "content": "mine says"}
-            return {**body, "messages": [*body["messages"], message, result]}
-        case _:
-            replies = _frames(got.body) if stream else [got.json]
-            parts = [part for reply in replies for part in reply["candidates"][0]["content"].get("parts", ())]
-            (call,) = [part["functionCall"] for part in parts if "functionCall" in part]
-            answer = {"functionResponse": {**call, "response": {"output": "mine says"}}}
-            answer["functionResponse"].pop("args", None)
-            turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": [answer]}]
-            return {**body, "contents": [*body["contents"], *turns]}
-
-
-def _frames(data: bytes) -> list[Any]:
-    lines = [line[6:] for line in data.split(b"\n") if line.startswith(b"data: {")]
-    return [jsontext.decode(line) for line in lines]
-
-
-def _chat_message(frames: list[Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [], "reasoning_details": []}
-    for frame in frames:
-        for choice in frame["choices"]:
-            delta = choice["delta"]
-            message["content"] += delta.get("content") or ""
-            message["reasoning_details"] += delta.get("reasoning_details") or []
-            for call in delta.get("tool_calls") or ():
-                if call.get("id"):
-                    message["tool_calls"].append(call)
-                else:
-                    message["tool_calls"][-1]["function"]["arguments"] += call["function"]["arguments"]
-    return message
-
-
-def _anthropic_blocks(data: bytes) -> list[Any]:
-    blocks: list[Any] = []
-    for frame in _frames(data):
-        match frame["type"]:
-            case "content_block_start":
-                blocks.append({**frame["content_block"], "_": ""})
-            case "content_block_delta":
-                delta = frame["delta"]
-                blocks[-1]["_"] += delta.get("text") or delta.get("partial_json") or ""
-            case _:
-                pass
-    for block in blocks:
-        text = block.pop("_")
-        if block["type"] == "text":
-            block["text"] = text
-        elif "input" in block:
-            block["input"] = jsontext.decode(text or "{}")
-    return blocks
 
 
 def test_several_answers_are_refused() -> None:
@@ -375,7 +239,7 @@ def test_a_failure_in_a_later_round() -> None:
     got = asked("anthropic", Canned(calls(SEARCHED), down), Search())
     assert (got.status, got.json["error"]["message"]) == (400, "no")
     got = asked("anthropic", Canned(calls(SEARCHED, stream=True), down), Search(), stream=True)
-    frames = _frames(got.body)
+    frames = frames_of(got.body)
     assert (got.status, frames[0]["type"], frames[-1]["type"]) == (200, "message_start", "error")
     assert frames[-1]["error"]["message"] == "no"
 
@@ -431,7 +295,7 @@ def test_a_slow_call_is_a_failure_and_keep_alives_go_on() -> None:
     ):
         data = jsontext.encode({**body, **TOOL["anthropic"], "stream": True})
         got = send(stand.url, "POST", path, data)
-    frames = _frames(got.body)
+    frames = frames_of(got.body)
     (result,) = [
         frame["content_block"]["content"]
         for frame in frames

@@ -2,14 +2,10 @@
 
 import asyncio
 import json
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +26,7 @@ from dragoman.hosted.settings import (
 )
 from dragoman.hosted.web_fetch import WebFetchExecutor
 from dragoman.http.client import Client
+from mcp_servers import sky_server
 
 Answer = tuple[int, str, bytes]
 
@@ -286,54 +283,11 @@ def test_what_the_model_wrote_itself_is_no_source_of_addresses():
 
 # MCP
 
-SERVER = '''
-import sys
-from mcp.server.mcpserver import MCPServer
-from mcp.types import ToolAnnotations
-
-server = MCPServer("sky")
-
-
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
-def get_weather(city: str) -> str:
-    """The weather of a city."""
-    return f"72°F in {city}"
-
-
-@server.tool()
-def set_weather(city: str) -> str:
-    """Change it."""
-    raise ValueError("not today")
-
-
-@server.tool()
-def search(query: str) -> dict:
-    """Search."""
-    return {"results": [{"title": query, "url": "https://a.example/", "snippet": "found"}]}
-
-
-server.run("streamable-http", port=int(sys.argv[1]), host="127.0.0.1")
-'''
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    script: Path = tmp_path_factory.mktemp("mcp") / "server.py"
-    script.write_text(SERVER)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, str(script), str(port)], stderr=subprocess.DEVNULL)
-    try:
-        while process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            threading.Event().wait(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
+def server() -> Iterator[str]:
+    with sky_server() as url:
+        yield url
 
 
 def mcp_executor(server: str, **settings: Any) -> HostedExecutor:

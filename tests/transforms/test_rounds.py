@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.core.events import Event, ResponseFailed, ResponseStart, fold, unfold
 from dragoman.core.model import Failure, Response, Stop, Text, ToolCall, Usage
-from dragoman.transforms.rounds import RoundJoiner
+from dragoman.transforms.rounds import RoundHooks, RoundJoiner
 
 FIRST = Response(
     "a",
@@ -17,8 +17,9 @@ FIRST = Response(
 SECOND = Response("b", "m", (Text("Found."),), Stop("end"), Usage(20, 2))
 
 
-def is_search(call: ToolCall) -> bool:
-    return call.name == "search"
+class Searches(RoundHooks):
+    def withholds(self, call: ToolCall) -> bool:
+        return call.name == "search"
 
 
 def played(joiner: RoundJoiner, response: Response) -> list[Event]:
@@ -29,7 +30,7 @@ def played(joiner: RoundJoiner, response: Response) -> list[Event]:
 
 
 def test_two_rounds_are_one_reply() -> None:
-    joiner = RoundJoiner(is_search)
+    joiner = RoundJoiner(Searches())
     events = played(joiner, FIRST)
     first = joiner.end_round()
     assert (first.parts, first.stop, first.usage) == (FIRST.parts, FIRST.stop, FIRST.usage)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.events import Event
-from dragoman.core.hosted import ExecutedCall
+from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Losses, Spelling
 from dragoman.core.model import Executed, Failure, Request, Response, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
@@ -125,10 +125,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     schema_field: str = "parameters"  # where a declaration holds its schema
     compaction: Callable[[str], Wire] | None = None  # the part of this protocol that holds a summary
     executed: Callable[[Executed], tuple[Wire, ...]] | None = None  # the parts that tell of such a call
-    # The parts of a reply that show a hosted tool's call, which the gateway executed
-    hosted_items: Callable[[ExecutedCall], Sequence[Wire]] | None = None
-    hosted_results: bool = False  # these parts hold what the call gave, so that a later request has it
-    hosted_hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
+    hosted: HostedCodec = HostedCodec()  # how its clients see calls that we executed
 
 
 @lru_cache(256)

@@ -1,16 +1,17 @@
 """Calls of hosted tools that we execute ourselves, in neutral words: what came of one, and its sources.
 
-A protocol writes an `ExecutedCall` as its own items; an executor (`hosted/executor.py`) only gives the
-result.
+A protocol shows a `HostedCall` and its result as its own items, with its `HostedCodec`; an executor
+(`hosted/executor.py`) only gives the result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from dragoman.core.model import HostedKind, Media, Text, ToolDeclaration
+from dragoman.core.model import HostedKind, Media, Request, Text, ToolDeclaration, Wire
 
 # Each protocol has words of its own for these; Anthropic's stand in its `*_tool_result_error` blocks
 HostedError = Literal[
@@ -26,6 +27,7 @@ HostedError = Literal[
     "not_accessible",  # the page answered an error
     "unsupported_type",
     "tool_failed",  # an MCP tool reports an error of its own; `content` says which
+    "denied",  # the client was asked to approve the call, and did not
 ]
 
 
@@ -46,14 +48,71 @@ class HostedResult(Struct, frozen=True, gc=False):
     loaded: tuple[ToolDeclaration, ...] = ()  # tools that a tool search found: callable from now on
     error: HostedError | None = None
 
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
-class ExecutedCall(Struct, frozen=True, gc=False):
-    """A call and its result. `id` is unique in the conversation; `name` is that of the tool, without what
-    sets it apart from the client's own; `server` is the label of an MCP server."""
+
+class HostedCall(Struct, frozen=True, gc=False):
+    """`id` is unique in the conversation, of letters, digits and underscores; `name` is that of the tool,
+    without what sets it apart from the client's own; `server` is the label of an MCP server. `approval`: the
+    id of the request by which the client allowed the call."""
 
     id: str
     kind: HostedKind
     name: str
     arguments: str
-    result: HostedResult
     server: str = ""
+    approval: str = ""
+
+
+class HostedListing(Struct, frozen=True, gc=False):
+    """The tools of an MCP server, or why they could not be listed. `id`: as that of a call."""
+
+    id: str
+    server: str
+    tools: tuple[ToolDeclaration, ...] = ()
+    problem: str = ""
+
+
+class PastCall(Struct, frozen=True, gc=False):
+    """What a part of an earlier reply or of a request says of a call that we executed.
+
+    `step`: the part shows the call, its result, `both`, the `listing` of a server; it is the `question`
+    whether a call may run, or the client's `answer`, where `failed` means no and `text` says why. `told`:
+    nobody needs more of it than its words. `approval`: as of the call.
+    """
+
+    id: str
+    step: Literal["call", "result", "both", "listing", "question", "answer", "told"]
+    kind: HostedKind = "mcp"
+    name: str = ""
+    arguments: str = ""
+    server: str = ""
+    text: str = ""
+    failed: bool = False
+    approval: str = ""
+
+
+class HostedCodec(Struct, frozen=True):
+    """How a protocol shows the calls that we execute, as parts of a reply, where it has such parts.
+
+    `encode_call` shows a call that starts, `encode_result` the result, `encode_listing` the tools of an MCP
+    server. `replaces_call`: the part of the result replaces that of the call, which only a stream shows.
+    `encode_approval` asks the client whether a call may run. `decode` reads a part of a later request.
+    `holds`: the parts of these kinds hold what the call gave, so that a later request has it. `most_calls`:
+    how many calls the client allows in one reply. `quotes`: a citation has the words of its source, and no
+    range. `pauses`: the client sends a reply back that a limit has ended.
+    """
+
+    hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
+    encode_call: Callable[[HostedCall], Sequence[Wire]] = lambda call: ()
+    encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = lambda call, result: ()
+    encode_listing: Callable[[HostedListing], Sequence[Wire]] = lambda listing: ()
+    encode_approval: Callable[[HostedCall], Wire] | None = None
+    decode: Callable[[Wire], PastCall | None] = lambda body: None
+    most_calls: Callable[[Request], int | None] = lambda request: None
+    holds: frozenset[HostedKind] = frozenset()
+    replaces_call: bool = False
+    quotes: bool = False
+    pauses: bool = False

@@ -62,6 +62,7 @@ class ExchangeRecord(Struct, eq=False):
     unpriced: bool = False  # whether a budget in dollars could not count it
     spent: Usage | None = None  # on summaries, beside the reply
     tools: int = 0
+    hosted: dict[str, int] = {}  # calls that the gateway executed, by kind
     calls: int = 0
     tries: int = 0
     status: int = 0

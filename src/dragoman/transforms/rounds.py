@@ -12,7 +12,7 @@ itself: the round may be tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ from dragoman.core.events import (
     fold,
     spelled,
 )
-from dragoman.core.model import AnyPart, Failure, Stop, Text, ToolCall, Usage
+from dragoman.core.model import AnyPart, Citation, Failure, Stop, Text, ToolCall, Usage
 
 
 class RoundEnd(Struct, frozen=True):
@@ -41,15 +41,28 @@ class RoundEnd(Struct, frozen=True):
     failure: Failure | None = None
 
 
-def passes_all(call: ToolCall) -> bool:
-    return False
+class RoundHooks:
+    """What whoever runs the rounds decides of their parts; here: all pass as they are."""
+
+    def begin_round(self) -> None:
+        """A round begins; it may be the same one again, of which nothing went out."""
+
+    def withholds(self, call: ToolCall) -> bool:
+        """Whether a call is not for the client."""
+        return False
+
+    def begin_call(self, call: ToolCall) -> Sequence[AnyPart]:
+        """A withheld call is complete, while the rest of its round may still come; the parts that show it."""
+        return ()
+
+    def cite(self, text: str) -> Sequence[Citation]:
+        """The sources of a finished text that came without any."""
+        return ()
 
 
 class RoundJoiner:
-    """`withholds` says which calls are not for the client: whoever runs the rounds answers them."""
-
-    def __init__(self, withholds: Callable[[ToolCall], bool] = passes_all) -> None:
-        self._withholds = withholds
+    def __init__(self, hooks: RoundHooks | None = None) -> None:
+        self._hooks = hooks or RoundHooks()
         self.usage: Usage | None = None  # of all rounds that ended
         self.is_begun = False  # the start of the reply went out; until then a round may begin anew
         self.calls = 0  # that passed
@@ -60,26 +73,24 @@ class RoundJoiner:
 
     def begin_round(self) -> None:
         self._seen = []
+        self._hooks.begin_round()
         if not self.is_begun:
             self._count = self.calls = 0
 
-    def feed(self, event: Event) -> tuple[Event, ...]:
+    def feed(self, event: Event) -> Sequence[Event]:
         self._seen.append(event)
         match event:
             case PartDelta():
                 passed = PartDelta(self._index, event.text, event.state, event.citation)
                 return (passed,) if self._index >= 0 else ()
             case PartStart(_, part):
-                if type(part) is ToolCall and self._withholds(part):
+                if type(part) is ToolCall and self._hooks.withholds(part):
                     self._index = -1
                     return ()
                 self._index, self._count = self._count, self._count + 1
                 return (PartStart(self._index, part),)
             case PartEnd():
-                if self._index < 0:
-                    return ()
-                self.calls += event.complete and self._is_call()
-                return (PartEnd(self._index, event.complete),)
+                return self._end_part(event)
             case ResponseStart():
                 # what only the upstream's own protocol says of its reply is not true of all rounds
                 first = ResponseStart(event.id, event.model, event.usage, event.created)
@@ -91,9 +102,23 @@ class RoundJoiner:
             case KeepAlive():
                 return (event,)
 
-    def _is_call(self) -> bool:
-        started = next(event for event in reversed(self._seen) if type(event) is PartStart)
-        return type(started.part) is ToolCall
+    def _end_part(self, event: PartEnd) -> Sequence[Event]:
+        index, part = self._index, self._last_part(event)
+        if isinstance(part, ToolCall):
+            if index < 0:
+                shown = self._hooks.begin_call(part) if part.complete else ()
+                return [event for each in shown for event in self.add(each)]
+            self.calls += part.complete
+        ended = PartEnd(index, event.complete)
+        if not isinstance(part, Text) or part.citations:
+            return (ended,)
+        return (*(PartDelta(index, citation=citation) for citation in self._hooks.cite(part.text)), ended)
+
+    def _last_part(self, end: PartEnd) -> AnyPart:
+        """The part that just ended: parts come in a row."""
+        events = self._seen
+        start = next(i for i in range(len(events) - 1, -1, -1) if type(events[i]) is PartStart)
+        return fold([*events[start:-1], end, ResponseEnd(Stop("end"))]).parts[0]
 
     def end_round(self) -> RoundEnd:
         last = self._seen[-1] if self._seen else None

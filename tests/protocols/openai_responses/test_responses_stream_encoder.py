@@ -279,7 +279,13 @@ ITEMS: dict[str, tuple[list[list[Event]], list[str], list[Wire]]] = {
                 )
             )
         ],
-        ["output_item.added", "output_item.done"],
+        [
+            "output_item.added",
+            "web_search_call.in_progress",
+            "web_search_call.searching",
+            "web_search_call.completed",
+            "output_item.done",
+        ],
         [
             {
                 "type": "web_search_call",

@@ -135,6 +135,15 @@ class Budgets:
     async def read(self, caller: Caller) -> list[MeterReading]:
         return [await self._read(caller, meter) for meter in meters_of(caller.allowance)]
 
+    async def affords(self, caller: Caller, model: str, usage: Usage, cost: float | None) -> bool:
+        """Whether something is left after `usage`, which is not counted yet."""
+        for meter in meters_of(caller.allowance):
+            if meter.counts(model):
+                reading = await self._read(caller, meter)
+                if reading.used + meter.amount(usage, cost) >= meter.limit:
+                    return False
+        return True
+
     async def add(self, caller: Caller, model: str, usage: Usage, cost: float | None) -> None:
         """What an exchange has used; returns when the store knows it."""
         counted = [meter for meter in meters_of(caller.allowance) if meter.counts(model)]

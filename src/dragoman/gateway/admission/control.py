@@ -148,6 +148,13 @@ class Admission(Struct, eq=False):
             await budgets.check(self._caller, model)
             self._record.shed = ""
 
+    async def affords(self, usage: Usage) -> bool:
+        """Whether the budgets of the key leave something after what this exchange has used so far."""
+        if not self.is_budgeted or not (budgets := self._control.budgets):
+            return True
+        record = self._record
+        return await budgets.affords(self._caller, record.model, usage, record.cost(usage))
+
     async def settle(self) -> None:
         """Count what the exchange used, before its client sees the end of the answer: the next request, to
         whichever gateway, is checked against it."""

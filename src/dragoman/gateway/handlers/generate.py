@@ -23,7 +23,7 @@ from dragoman.gateway.handlers.rounds import open_rounds, pinned
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.hosted.loop import HostedTools
-from dragoman.transforms.rounds import RoundJoiner, passes_all
+from dragoman.transforms.rounds import RoundJoiner
 
 if TYPE_CHECKING:
     from dragoman.gateway.handlers.compact import Compactor
@@ -119,7 +119,7 @@ class GenerateHandler:
             await self._attempts.run(request, reply.relay if reply else relay_whole)
             return
         arrived, record = request.arrived, request.arrived.record
-        joiner = RoundJoiner(run.withholds if run else passes_all)
+        joiner = RoundJoiner(run)
         if summary:
             joiner.lead(summary)
             request = pinned(request)

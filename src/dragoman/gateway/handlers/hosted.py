@@ -11,6 +11,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request
 from dragoman.gateway.handlers.rounds import Rounds, pinned
 from dragoman.gateway.request import AttemptFailed, RoutedRequest
+from dragoman.hosted.history import ApprovalError
 from dragoman.hosted.loop import HostedRun, HostedTools
 from dragoman.protocols import upstream
 from dragoman.transforms.rounds import RoundEnd
@@ -23,7 +24,7 @@ _ONE_ANSWER = Failure(
 def may_declare_hosted(request: RoutedRequest) -> bool:
     """Whether the body may declare a hosted tool, by a look at its bytes."""
     data = _body(request).data
-    return any(hint in data for hint in request.arrived.client.client_limits.hosted_hints)
+    return any(hint in data for hint in request.arrived.client.client_limits.hosted.hints)
 
 
 async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
@@ -32,7 +33,10 @@ async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun
     client = arrived.client
     neutral = client.decode_request(_body(request).wire, Losses())
     native = upstream(target.provider.protocol).limits(target.provider.profile(target.model)).hosted_tools
-    run = await hosted.declare(neutral, native, client.client_limits, arrived.scope)
+    try:
+        run = await hosted.declare(neutral, native, client.client_limits, arrived.scope)
+    except ApprovalError as error:
+        raise AttemptFailed(Failure("bad_request", str(error), 400)) from None
     if run and (neutral.settings.n or 1) > 1:
         raise AttemptFailed(_ONE_ANSWER)
     return run
@@ -47,7 +51,7 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
     if request.turn_writer:
         request.turn_writer.body = body
     request = replace(request, body=body)
-    is_first = True
+    is_first, run.streams = True, request.stream
 
     async def send(adapt: Callable[[Request], Request]) -> RoundEnd:
         nonlocal is_first
@@ -55,7 +59,15 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
         is_first = False
         return await rounds.send(now)
 
-    return await run.play(send, rounds.add)
+    async def may_go_on() -> bool:
+        admission, used = request.arrived.admission, rounds.usage
+        return admission is None or used is None or await admission.affords(used)
+
+    run.may_go_on = may_go_on
+    try:
+        return await run.play(send, rounds.add, rounds.lead)
+    finally:
+        record.hosted = {**run.counts}
 
 
 def _body(request: RoutedRequest) -> Body:

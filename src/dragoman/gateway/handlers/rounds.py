@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, ResponseFailed, fold, unfold
-from dragoman.core.model import AnyPart, Failure, Request
+from dragoman.core.model import AnyPart, Failure, Request, Usage
 from dragoman.gateway.conversations.turn_writer import StoredStream, TurnWriter
 from dragoman.gateway.handlers.relay import (
     ClientStream,
@@ -69,6 +69,14 @@ class WholeRounds:
             joiner.is_begun, self._first, self._turn_writer = True, attempt, attempt.turn_writer
         return joiner.end_round()
 
+    @property
+    def usage(self) -> Usage | None:
+        """Of the rounds so far."""
+        return self._joiner.usage
+
+    def lead(self, part: AnyPart) -> None:
+        self._joiner.lead(part)
+
     async def add(self, part: AnyPart) -> None:
         self._events += self._joiner.add(part)
 
@@ -114,6 +122,14 @@ class StreamedRounds:
 
     def begun(self) -> None:
         self._joiner.is_begun, self.reply.fail = True, self.fail
+
+    @property
+    def usage(self) -> Usage | None:
+        """Of the rounds so far."""
+        return self._joiner.usage
+
+    def lead(self, part: AnyPart) -> None:
+        self._joiner.lead(part)
 
     async def add(self, part: AnyPart) -> None:
         await self.write(self._accepted(self.joined.write(self._joiner.add(part))))

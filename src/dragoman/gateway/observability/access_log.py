@@ -67,6 +67,7 @@ class AccessLogLine(Struct, omit_defaults=True, gc=False):
     waited_ms: float | None = None
     shed: str = ""
     error: str = ""
+    hosted: dict[str, int] = {}  # calls of hosted tools that the gateway executed, by kind
 
 
 class AccessLog:
@@ -158,6 +159,7 @@ def _line(
         record.waited * 10_000 // 1 / 10 if record.waited else None,
         record.shed,
         failure.message[:_LONGEST] if failure else "",
+        record.hosted,
     )
 
 

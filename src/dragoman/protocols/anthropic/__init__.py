@@ -7,7 +7,7 @@ from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
-from dragoman.protocols.anthropic.executed import encode_hosted_call
+from dragoman.protocols.anthropic.executed import HOSTED_CODEC
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED, encode_executed
 from dragoman.protocols.anthropic.request import decode_request, encode_request
@@ -47,9 +47,7 @@ LIMITS = ProtocolLimits(
     schema_rules=SCHEMA_RULES,
     compaction=encode_compaction,
     executed=encode_executed,
-    hosted_items=encode_hosted_call,
-    hosted_results=True,
-    hosted_hints=(b'"web_search_', b'"web_fetch_', b'"tool_search_tool_', b'"mcp_'),
+    hosted=HOSTED_CODEC,
 )
 
 CODEC = Codec(

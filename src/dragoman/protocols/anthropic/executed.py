@@ -5,14 +5,14 @@ Ids and encrypted contents are marked as ours, because Anthropic would refuse th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import ExecutedCall, HostedError
-from dragoman.core.model import Text, Wire
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedError, HostedResult, PastCall
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import HostedKind, Text, Wire
 from dragoman.core.seal import seal
-from dragoman.protocols.anthropic.hosted import MADE_HERE, MCP_MADE_HERE
+from dragoman.protocols.anthropic.hosted import MADE_HERE, MCP_MADE_HERE, find_text, is_made_here
 
 _DIRECT = {"caller": {"type": "direct"}}
 # The words of `*_tool_result_error` blocks; each kind knows a part of them, and `unavailable` is one of all
@@ -39,36 +39,40 @@ _KNOWN = {
 }
 
 
-def encode_hosted_call(call: ExecutedCall) -> Sequence[Wire]:
-    """The block of the call, and that of its result."""
-    id = MADE_HERE + re.sub(r"[^a-zA-Z0-9_]", "_", call.id)
-    input = jsontext.decode_object(call.arguments or "{}") or {}
+def encode_call(call: HostedCall) -> Sequence[Wire]:
+    block: Wire = {"id": _id(call), "input": jsontext.decode_object(call.arguments or "{}") or {}}
     if call.kind == "mcp":
-        id = MCP_MADE_HERE + id.removeprefix(MADE_HERE)
+        return ({"type": "mcp_tool_use", "name": call.name, "server_name": call.server, **block},)
+    name = call.name if call.kind == "tool_search" else call.kind
+    return ({"type": "server_tool_use", "name": name, **block, **_DIRECT},)
+
+
+def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
+    if call.kind == "mcp":
+        texts = [part.text for part in result.content if isinstance(part, Text)]
         return (
-            {"type": "mcp_tool_use", "id": id, "name": call.name, "server_name": call.server, "input": input},
             {
                 "type": "mcp_tool_result",
-                "tool_use_id": id,
-                "is_error": call.result.error is not None,
-                "content": [{"type": "text", "text": text} for text in _texts(call)],
+                "tool_use_id": _id(call),
+                "is_error": result.error is not None,
+                "content": [{"type": "text", "text": text} for text in texts],
             },
         )
-    name = call.name if call.kind == "tool_search" else call.kind
     kind = "tool_search_tool" if call.kind == "tool_search" else call.kind
-    return (
-        {"type": "server_tool_use", "id": id, "name": name, "input": input, **_DIRECT},
-        {"type": f"{kind}_tool_result", "tool_use_id": id, "content": _content(call, kind), **_DIRECT},
-    )
+    content = _content(call.kind, kind, result)
+    return ({"type": f"{kind}_tool_result", "tool_use_id": _id(call), "content": content, **_DIRECT},)
 
 
-def _content(call: ExecutedCall, kind: str) -> Wire | list[Wire]:
-    result = call.result
+def _id(call: HostedCall) -> str:
+    return (MCP_MADE_HERE if call.kind == "mcp" else MADE_HERE) + call.id
+
+
+def _content(kind: HostedKind, word: str, result: HostedResult) -> Wire | list[Wire]:
     if result.error:
-        word = _ERRORS.get(result.error, "")
-        code = word if word in _KNOWN.get(call.kind, ()) else "unavailable"
-        return {"type": f"{kind}_tool_result_error", "error_code": code}
-    match call.kind:
+        code = _ERRORS.get(result.error, "")
+        code = code if code in _KNOWN.get(kind, ()) else "unavailable"
+        return {"type": f"{word}_tool_result_error", "error_code": code}
+    match kind:
         case "web_search":
             return [
                 {
@@ -87,7 +91,7 @@ def _content(call: ExecutedCall, kind: str) -> Wire | list[Wire]:
             page = result.sources[0] if result.sources else None
             document: Wire = {
                 "type": "document",
-                "source": {"type": "text", "media_type": "text/plain", "data": "\n".join(_texts(call))},
+                "source": {"type": "text", "media_type": "text/plain", "data": result.text},
                 "title": page.title or None if page else None,
                 "citations": None,
             }
@@ -95,5 +99,36 @@ def _content(call: ExecutedCall, kind: str) -> Wire | list[Wire]:
             return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
 
 
-def _texts(call: ExecutedCall) -> list[str]:
-    return [part.text for part in call.result.content if isinstance(part, Text)]
+def decode_past(block: Wire) -> PastCall | None:
+    """A block of a call that we executed; those of Anthropic's own searches say nothing that others read."""
+    kind, input = block.get("type"), block.get("input")
+    if not is_made_here(block) or not isinstance(kind, str):
+        return None
+    id = str(block.get("tool_use_id") or block.get("id"))
+    id = id.removeprefix(MADE_HERE).removeprefix(MCP_MADE_HERE)
+    if kind in ("server_tool_use", "mcp_tool_use"):
+        name = str(block.get("name"))
+        arguments = jsontext.dumps(input if is_object(input) else {})
+        return PastCall(id, "call", _kind(name, kind), name, arguments, str(block.get("server_name") or ""))
+    content = block.get("content")
+    failed = block.get("is_error") is True or (is_object(content) and "error_code" in content)
+    return PastCall(id, "result", text=find_text(content), failed=failed)
+
+
+def _kind(name: str, block: str) -> HostedKind:
+    if block == "mcp_tool_use":
+        return "mcp"
+    if name.startswith("tool_search"):
+        return "tool_search"
+    return "web_fetch" if name == "web_fetch" else "web_search"
+
+
+HOSTED_CODEC = HostedCodec(
+    hints=(b'"web_search_', b'"web_fetch_', b'"tool_search_tool_', b'"mcp_'),
+    encode_call=encode_call,
+    encode_result=encode_result,
+    decode=decode_past,
+    holds=frozenset({"web_search", "web_fetch", "tool_search", "mcp"}),
+    quotes=True,
+    pauses=True,
+)

@@ -291,7 +291,7 @@ def block_as_text(block: Wire, where: str) -> str:
         case "compaction":
             return _text(content)
         case str(kind) if kind.endswith("_tool_result") and not _is_tool_search(block):
-            found = "\n".join(_findings(content)) or "nothing"
+            found = find_text(content) or "nothing"
             return f"[{kind.removesuffix('_tool_result')} result: {found}]"
         case _:
             return ""
@@ -387,6 +387,11 @@ def _findings(content: Any) -> list[str]:
             return []
 
 
+def find_text(content: Any) -> str:
+    """What the result of one of these tools says."""
+    return "\n".join(_findings(content))
+
+
 def _read(item: Wire) -> list[str]:
     """The text of a page; of a search only what the gateway found, because Anthropic encrypts its own."""
     is_text = _dig(item, "content", "source", "type") == "text"
@@ -465,6 +470,19 @@ def encode_search(
         {"type": "server_tool_use", "id": name, "name": "web_search", "input": query, **_DIRECT},
         {"type": "web_search_tool_result", "tool_use_id": name, "content": results, **_DIRECT},
     )
+
+
+def count_requests(blocks: Iterable[Wire]) -> Wire | None:
+    """`server_tool_use` of the usage: what these blocks show. A search that failed is not counted."""
+    counts = {"web_search_requests": 0, "web_fetch_requests": 0}
+    shown = False
+    for block in blocks:
+        kind = str(block.get("type"))
+        name = f"{kind.removesuffix('_tool_result')}_requests"
+        if name in counts and kind.endswith("_tool_result"):
+            content, shown = block.get("content"), True
+            counts[name] += not (is_object(content) and "error_code" in content)
+    return {**counts} if shown else None
 
 
 def is_made_here(block: Wire) -> bool:

@@ -13,6 +13,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
+    Foreign,
     Media,
     Refusal,
     Request,
@@ -25,7 +26,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.anthropic.context_management import encode_edits
-from dragoman.protocols.anthropic.hosted import cited, encode_search
+from dragoman.protocols.anthropic.hosted import cited, count_requests, encode_search
 from dragoman.protocols.anthropic.parts import decode_content, encode_input, encode_part
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP, is_native
 
@@ -51,11 +52,13 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     content: list[Wire] = []
     refusal: str | None = None
-    is_cited = False
+    is_cited = is_foreign = False
     for part in response.parts:
         content += encode_reply_part(part, losses)
         if type(part) is Text:
             is_cited = is_cited or bool(part.citations)
+        elif type(part) is Foreign:
+            is_foreign = True
         elif type(part) is Refusal:
             refusal = (refusal or "") + part.text
     if is_native(response):
@@ -67,12 +70,16 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         }
         known = {key: value for key, value in named.items() if value}
         return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
-    search = encode_search(response.id, cited(response.parts), request, losses) if is_cited else ()
+    requests = count_requests(content) if is_foreign else None
+    search: tuple[Wire, ...] = ()
+    if is_cited and not requests:
+        search = encode_search(response.id, cited(response.parts), request, losses)
+        requests = count_requests(search)
     wire = _MESSAGE.copy()  # in a third of the time that its fields would take one by one
     wire["id"], wire["model"] = encode_id(response.id), response.model or (request.model if request else "")
     wire["content"] = [*content, *search] if search else content
     wire |= encode_stop(response.stop, refusal)
-    wire["usage"] = encode_usage(response.usage or Usage(), searches=bool(search))
+    wire["usage"] = encode_usage(response.usage or Usage(), requests)
     if request and (request.edits is not None or request.compaction is not None):
         wire |= encode_management(request)
     return wire
@@ -200,9 +207,9 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
     return usage
 
 
-def encode_usage(usage: Usage, searches: bool = False) -> Wire:
-    """All counts of a message. `searches`: the reply has the blocks of a search."""
-    wire = encode_final_usage(usage, searches)
+def encode_usage(usage: Usage, requests: Wire | None = None) -> Wire:
+    """All counts of a message. `requests`: those of hosted tools that the reply shows."""
+    wire = encode_final_usage(usage, requests)
     wire["cache_creation"] = {
         "ephemeral_5m_input_tokens": usage.cache_write,
         "ephemeral_1h_input_tokens": 0,
@@ -214,7 +221,7 @@ def encode_usage(usage: Usage, searches: bool = False) -> Wire:
 _UNCOUNTED: Wire = {"service_tier": "standard", "inference_geo": None, "speed": None}
 
 
-def encode_final_usage(usage: Usage, searches: bool = False) -> Wire:
+def encode_final_usage(usage: Usage, requests: Wire | None = None) -> Wire:
     """The counts that the last event of a stream repeats."""
     fresh = usage.input - usage.cached - usage.cache_write
     return {
@@ -223,7 +230,7 @@ def encode_final_usage(usage: Usage, searches: bool = False) -> Wire:
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.output,
         "output_tokens_details": {"thinking_tokens": usage.reasoning},
-        "server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0} if searches else None,
+        "server_tool_use": requests,
     }
 
 

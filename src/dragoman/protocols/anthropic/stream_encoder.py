@@ -39,6 +39,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Citation,
+    Foreign,
     Reasoning,
     Refusal,
     Request,
@@ -49,7 +50,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state
-from dragoman.protocols.anthropic.hosted import encode_search
+from dragoman.protocols.anthropic.hosted import count_requests, encode_search
 from dragoman.protocols.anthropic.parts import encode_citation, report_ranges
 from dragoman.protocols.anthropic.response import (
     encode_final_usage,
@@ -87,6 +88,7 @@ class StreamEncoder:
         self._usage = Usage()
         self._extras: Wire | None = None  # fields of an Anthropic upstream, which are repeated
         self._refusal: list[str] | None = None
+        self._foreign: list[Wire] = []  # blocks of hosted tools among them
 
     def feed(self, event: Event, /) -> Iterable[Frame]:
         match event:
@@ -190,9 +192,10 @@ class StreamEncoder:
         """The blocks of a part that had no deltas."""
         if isinstance(part, Reasoning) and not part.hidden:
             return self._open_block(_empty_block(part)) if part.state else ()
-        return [
-            frame for block in encode_reply_part(part, self._losses) for frame in self._filled_block(block)
-        ]
+        blocks = encode_reply_part(part, self._losses)
+        if isinstance(part, Foreign):
+            self._foreign += blocks
+        return [frame for block in blocks for frame in self._filled_block(block)]
 
     def _filled_block(self, block: Wire) -> Iterable[Frame]:
         """Clients other than the SDK read the input of a call from deltas only, and every one a summary."""
@@ -210,7 +213,11 @@ class StreamEncoder:
         return _frame({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
-        search = encode_search(self._id, self._cited, self._request, self._losses)
+        requests = count_requests(self._foreign)
+        search: tuple[Wire, ...] = ()
+        if not requests:
+            search = encode_search(self._id, self._cited, self._request, self._losses)
+            requests = count_requests(search)
         blocks = [frame for block in search for frame in (*self._filled_block(block), self._block_stop())]
         native = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
@@ -221,14 +228,14 @@ class StreamEncoder:
             done = encode_management(self._request)
             delta |= {key: value for key, value in done.items() if key == "stop_reason"}
             beside |= {key: value for key, value in done.items() if key in _BESIDE_DELTA}
-        usage = native.get("usage") or self._final_usage(event.usage or self._usage, bool(search))
+        usage = native.get("usage") or self._final_usage(event.usage or self._usage, requests)
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
-    def _final_usage(self, usage: Usage, searches: bool) -> Wire:
+    def _final_usage(self, usage: Usage, requests: Wire | None) -> Wire:
         """Claude Code keeps the count of message_start where the last one is 0: a prompt that was read from
         the cache as a whole would count twice. So one of its tokens counts as read anew."""
-        wire = encode_final_usage(usage, searches)
+        wire = encode_final_usage(usage, requests)
         if self._usage.input > self._usage.cached and not wire["input_tokens"] and usage.cached:
             wire |= {"input_tokens": 1, "cache_read_input_tokens": usage.cached - 1}
         return wire

@@ -2,6 +2,7 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.fields import word_set
+from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules
@@ -31,13 +32,15 @@ SCHEMA_RULES = SchemaRules(
 )
 
 LIMITS = ProtocolLimits(
-    hosted_hints=(
-        b"oogleSearch",
-        b"oogle_search",
-        b"rlContext",
-        b"rl_context",
-        b"mcpServers",
-        b"mcp_servers",
+    hosted=HostedCodec(
+        hints=(
+            b"oogleSearch",
+            b"oogle_search",
+            b"rlContext",
+            b"rl_context",
+            b"mcpServers",
+            b"mcp_servers",
+        ),
     ),
     protocol=PROTOCOL_NAME,
     signs="call",

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
@@ -25,7 +26,7 @@ from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_u
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 CLIENT_LIMITS = ProtocolLimits(
-    hosted_hints=(b'"web_search',),
+    hosted=HostedCodec(hints=(b'"web_search',)),
     schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,

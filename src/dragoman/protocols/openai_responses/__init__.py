@@ -8,7 +8,7 @@ from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
-from dragoman.protocols.openai_responses.executed import encode_hosted_call
+from dragoman.protocols.openai_responses.executed import HOSTED_CODEC
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
 from dragoman.protocols.openai_responses.messages import repeats
@@ -40,8 +40,7 @@ LIMITS = ProtocolLimits(
     schema_rules=OPENAI_SCHEMAS,
     compaction=encode_compaction,
     executed=encode_executed,
-    hosted_items=encode_hosted_call,
-    hosted_hints=(b'"web_search', b'"mcp"', b'"tool_search"'),
+    hosted=HOSTED_CODEC,
 )
 
 MARKED = replace(LIMITS, cache_breakpoints=True)

@@ -2,53 +2,114 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import ExecutedCall
-from dragoman.core.model import Text, ToolDeclaration, Wire
+from dragoman.core.fields import own
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult, PastCall
+from dragoman.core.model import Request, ToolDeclaration, Wire
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 
-def encode_hosted_call(call: ExecutedCall) -> Sequence[Wire]:
-    failed = call.result.error is not None
+def encode_call(call: HostedCall) -> Sequence[Wire]:
+    """The item while the call runs. A search for tools has none then."""
+    if call.kind == "tool_search":
+        return ()
+    return ({**_item(call), "status": "in_progress"},)
+
+
+def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
+    failed = result.error is not None
     status = "failed" if failed else "completed"
-    arguments = jsontext.decode_object(call.arguments or "{}") or {}
-    name = hashlib.sha256(f"{call.id}\n{call.arguments}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     match call.kind:
         case "mcp":
-            text = "\n".join(part.text for part in call.result.content if isinstance(part, Text))
-            return (
-                {
-                    "id": f"mcp_{name}",
-                    "type": "mcp_call",
-                    "status": status,
-                    "approval_request_id": None,
-                    "arguments": call.arguments,
-                    "error": text if failed else None,
-                    "name": call.name,
-                    "output": None if failed else text,
-                    "server_label": call.server,
-                },
-            )
+            told = {"error" if failed else "output": result.text}
+            return ({**_item(call), **told, "status": status},)
         case "tool_search":
+            arguments = jsontext.decode_object(call.arguments or "{}") or {}
             shared: Wire = {"call_id": None, "execution": "server", "status": "completed"}
-            tools = [_declaration(tool) for tool in call.result.loaded]
+            tools = [_declaration(tool) for tool in result.loaded]
             return (
-                {"id": f"tsc_{name}", "type": "tool_search_call", "arguments": arguments, **shared},
-                {"id": f"tso_{name}", "type": "tool_search_output", "tools": tools, **shared},
+                {"id": f"tsc_{call.id}", "type": "tool_search_call", "arguments": arguments, **shared},
+                {"id": f"tso_{call.id}", "type": "tool_search_output", "tools": tools, **shared},
             )
-        case kind:
-            item: Wire = {"id": f"ws_{name}", "type": "web_search_call", "status": status}
-            return ({**item, "action": _action(kind, arguments)},)
+        case "web_search":
+            item = _item(call)
+            sources = [{"type": "url", "url": source.url} for source in result.sources if source.url]
+            return ({**item, "status": status, "action": {**item["action"], "sources": sources}},)
+        case _:
+            return ({**_item(call), "status": status},)
 
 
-def _action(kind: str, arguments: Wire) -> Wire:
-    if kind == "web_fetch":
-        return {"type": "open_page", "url": _text(arguments.get("url"))}
-    query = _text(arguments.get("query"))
-    return {"type": "search", "query": query, "queries": [query]}
+def _item(call: HostedCall) -> Wire:
+    if call.kind == "mcp":
+        return {
+            "id": f"mcp_{call.id}",
+            "type": "mcp_call",
+            "approval_request_id": call.approval or None,
+            "arguments": call.arguments,
+            "error": None,
+            "name": call.name,
+            "output": None,
+            "server_label": call.server,
+        }
+    arguments = jsontext.decode_object(call.arguments or "{}") or {}
+    action: Wire = {"type": "open_page", "url": _text(arguments.get("url"))}
+    if call.kind == "web_search":
+        query = _text(arguments.get("query"))
+        action = {"type": "search", "query": query, "queries": [query]}
+    return {"id": f"ws_{call.id}", "type": "web_search_call", "action": action}
+
+
+def encode_listing(listing: HostedListing) -> Sequence[Wire]:
+    item: Wire = {"id": f"mcpl_{listing.id}", "type": "mcp_list_tools", "server_label": listing.server}
+    tools = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": tool.parameters or {"type": "object", "properties": {}},
+            "annotations": None,
+        }
+        for tool in listing.tools
+    ]
+    return ({**item, "tools": tools, "error": listing.problem or None},)
+
+
+def encode_approval(call: HostedCall) -> Wire:
+    item: Wire = {"id": f"mcpr_{call.id}", "type": "mcp_approval_request", "arguments": call.arguments}
+    return {**item, "name": call.name, "server_label": call.server}
+
+
+def decode_past(item: Wire) -> PastCall | None:
+    name, server = _text(item.get("name")), _text(item.get("server_label"))
+    arguments, id = _text(item.get("arguments")), _text(item.get("id"))
+    match item.get("type"):
+        case "mcp_call":
+            failed = item.get("error") is not None
+            text = _text(item.get("output")) or (_said(item["error"]) if failed else "")
+            asked = _text(item.get("approval_request_id"))
+            return PastCall(id, "both", "mcp", name, arguments, server, text, failed, asked)
+        case "mcp_list_tools":
+            return PastCall(id, "listing", server=server)
+        case "mcp_approval_request":
+            return PastCall(id, "question", "mcp", name, arguments, server)
+        case "mcp_approval_response":
+            asked, approved = _text(item.get("approval_request_id")), item.get("approve") is True
+            return PastCall(asked, "answer", text=_text(item.get("reason")), failed=not approved)
+        case "web_search_call":
+            return PastCall(id, "told", "web_search")
+        case _:
+            return None
+
+
+def _said(error: Any) -> str:
+    return error if isinstance(error, str) else jsontext.dumps(error)
+
+
+def most_calls(request: Request) -> int | None:
+    most = own(request.extras, PROTOCOL_NAME).get("max_tool_calls")
+    return most if type(most) is int else None
 
 
 def _declaration(tool: ToolDeclaration) -> Wire:
@@ -64,3 +125,16 @@ def _declaration(tool: ToolDeclaration) -> Wire:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+HOSTED_CODEC = HostedCodec(
+    hints=(b'"web_search', b'"mcp"', b'"tool_search"'),
+    encode_call=encode_call,
+    encode_result=encode_result,
+    encode_listing=encode_listing,
+    encode_approval=encode_approval,
+    decode=decode_past,
+    most_calls=most_calls,
+    holds=frozenset({"mcp"}),
+    replaces_call=True,
+)

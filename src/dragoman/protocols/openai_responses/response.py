@@ -97,7 +97,28 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     body["output"] = encode_output(response.parts, id, losses, request)
     refused = any(isinstance(part, Refusal) for part in response.parts)
     body |= encode_stop(response.stop, response.created, refused)
-    return {**body, "usage": encode_usage(response.usage or Usage())}
+    return {**body, "usage": encode_usage(response.usage or Usage()), **encode_tool_usage(body["output"])}
+
+
+def encode_tool_usage(output: list[Wire]) -> Wire:
+    """The searches among the items, beside the usage; nothing where there is none."""
+    calls = [item for item in output if item.get("type") == "web_search_call"]
+    if not calls:
+        return {}
+    done = [item for item in calls if item.get("status") == "completed"]
+    searches = sum(
+        jsontext.is_object(it.get("action")) and it["action"].get("type") == "search" for it in done
+    )
+    return {"tool_usage": {"image_gen": _NO_IMAGES, "web_search": {"num_requests": searches}}}
+
+
+_NO_IMAGES: Wire = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "total_tokens": 0,
+}
 
 
 def frame_response(id: str, model: str, created: int, request: Request | None) -> Wire:

@@ -9,6 +9,9 @@
     ResponseFailed         response.failed, the only error event that Codex reads (G16: codex-proxy-rs#90)
 
 Each part is an item of its own, and every event has the next `sequence_number` (G18).
+
+The item of a hosted tool has events of its own between added and done. It may come twice: in progress, which
+opens it, and finished, at the same place.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ from dragoman.protocols.openai_responses.response import (
     encode_id,
     encode_item,
     encode_stop,
+    encode_tool_usage,
     encode_usage,
     frame_response,
     item_id,
@@ -78,6 +82,20 @@ class _ItemForm(Struct, frozen=True):
     more: Wire = {}
 
 
+class _HostedForm(Struct, frozen=True):
+    """The events of a hosted tool's item: `running` while it is in progress, then `response.TYPE.` and its
+    status, where that is one of `ends`. `empty`: fields that are not known when it opens."""
+
+    running: tuple[str, ...]
+    ends: tuple[str, ...] = ("completed",)
+    empty: Wire = {}
+
+
+_HOSTED = {
+    "web_search_call": _HostedForm(("in_progress", "searching")),
+    "mcp_call": _HostedForm(("in_progress",), ("completed", "failed"), {"arguments": "", "output": None}),
+    "mcp_list_tools": _HostedForm(("in_progress",), ("completed", "failed"), {"tools": []}),
+}
 _ARGUMENTS = "response.function_call_arguments"
 _INPUT = "response.custom_tool_call_input"
 _TEXT = "response.output_text"
@@ -128,6 +146,7 @@ class StreamEncoder:
         self._response: Wire = {}
         self._usage, self._created = Usage(), 0
         self._output: list[Wire] = []
+        self._running: dict[str, int] = {}  # items of hosted tools in progress, with their places
         self._refused = False
         self._part: AnyPart | None = None
         self._form: _ItemForm | None = None  # set while the item of the part is open
@@ -173,6 +192,7 @@ class StreamEncoder:
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
         ended = encode_stop(event.stop, self._created, self._refused)
         filled = {"output": self._output, "usage": encode_usage(event.usage or self._usage)}
+        filled |= encode_tool_usage(self._output)
         return (
             self._frame(f"response.{ended['status']}", {"response": {**self._response, **ended, **filled}}),
         )
@@ -243,6 +263,8 @@ class StreamEncoder:
         item = encode_item(part, id, self._losses)
         if item is None:
             return ()
+        if hosted := _HOSTED.get(item.get("type", "")):
+            return self._hosted_item(item, hosted)
         self._output.append(item)
         self._refused |= isinstance(part, Refusal)
         if cut:  # agents run a call when its item is done, whatever its status says
@@ -252,6 +274,37 @@ class StreamEncoder:
             if form
             else (self._item_frame("added", item), self._item_frame("done", item))
         )
+
+    def _hosted_item(self, item: Wire, form: _HostedForm) -> Iterable[Frame]:
+        """The events of an item that opens, that finishes, or both."""
+        kind, id, status = item["type"], str(item.get("id")), item.get("status")
+        frames: list[Frame] = []
+        index = self._running.pop(id, -1)
+        if index < 0:
+            index = len(self._output)
+            self._output.append(item)
+            opened = item | {key: value for key, value in form.empty.items() if key in item}
+            opened |= {"status": "in_progress"} if "status" in item else {}
+            frames = self._opened_hosted(opened, index, item.get("arguments"), form)
+        place = {"item_id": id, "output_index": index}
+        if status == "in_progress":
+            self._running[id] = index
+            return frames
+        self._output[index] = item
+        end = "failed" if item.get("error") else status or "completed"
+        if end in form.ends:
+            frames.append(self._frame(f"response.{kind}.{end}", place))
+        done = {"output_index": index, "item": item}
+        return (*frames, self._frame("response.output_item.done", done))
+
+    def _opened_hosted(self, item: Wire, index: int, arguments: Any, form: _HostedForm) -> list[Frame]:
+        kind, place = item["type"], {"item_id": str(item.get("id")), "output_index": index}
+        frames = [self._frame("response.output_item.added", {"output_index": index, "item": item})]
+        frames += [self._frame(f"response.{kind}.{step}", place) for step in form.running]
+        if "arguments" in form.empty and arguments:
+            frames.append(self._frame(f"response.{kind}_arguments.delta", {**place, "delta": arguments}))
+            frames.append(self._frame(f"response.{kind}_arguments.done", {**place, "arguments": arguments}))
+        return frames
 
     def _finish(self, form: _ItemForm, part: AnyPart, item: Wire) -> Iterable[Frame]:
         text = item.get(form.field, "") if isinstance(part, ToolCall) else "".join(self._texts)

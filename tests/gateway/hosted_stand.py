@@ -1,0 +1,205 @@
+"""Hosted tools that the gateway executes: a search of ours, requests of clients, replies of upstreams."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dragoman.core import jsontext
+from dragoman.core.events import unfold
+from dragoman.core.hosted import FoundSource, HostedResult
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyPart,
+    HostedKind,
+    HostedTool,
+    Response,
+    Stop,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+    Usage,
+)
+from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
+from dragoman.protocols import protocol
+from gateway.canned import Answer
+
+SSE = {"content_type": "text/event-stream"}
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+NONE = '\n[providers.one.profiles."*"]\nhosted_tools = []\n'  # the server runs none, whatever its protocol
+PAGE = "https://e.org/p"
+
+
+class Search:
+    """Finds one page, after `seconds`; `broken`: it raises."""
+
+    kind: HostedKind = "web_search"
+
+    def __init__(self, seconds: float = 0, broken: bool = False, text: str = "18 degrees") -> None:
+        self.seconds, self.broken, self.text = seconds, broken, text
+        self.queries: list[str] = []
+        self.at_once = self.most_at_once = 0
+        self.closed = False
+        self.record: dict[str, Any] = {}  # the line of the access log
+        self.cancelled = 0
+
+    async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
+        return DeclaredFunctions((ToolDeclaration("web_search", "Search the web", QUERY),))
+
+    async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
+        query = jsontext.decode(call.arguments).get("query")
+        if not query:
+            return failure("invalid_input", "query: expected a text")
+        self.queries.append(query)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.at_once -= 1
+        if self.broken:
+            raise RuntimeError("down")
+        page = FoundSource(PAGE, "Paris", self.text)
+        return HostedResult((Text(f"1. Paris ({PAGE})\n{self.text}"),), (page,))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+TOOL: dict[str, Any] = {
+    "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]},
+    "openai-responses": {"tools": [{"type": "web_search"}]},
+    "openai-chat": {"web_search_options": {}},
+    "gemini": {"tools": [{"googleSearch": {}}]},
+}
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "anthropic": (
+        "/v1/messages",
+        {"model": "one:m", "max_tokens": 99, "messages": [{"role": "user", "content": "Weather?"}]},
+    ),
+    "openai-responses": ("/v1/responses", {"model": "one:m", "input": "Weather?", "store": False}),
+    "openai-chat": (
+        "/v1/chat/completions",
+        {"model": "one:m", "messages": [{"role": "user", "content": "W?"}]},
+    ),
+    "gemini": (
+        "/v1beta/models/one:m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}]},
+    ),
+}
+CLIENTS = tuple(ASKED)
+SEARCHED = ("web_search", '{"query": "paris weather"}')
+
+
+def path_and_body(client: str, stream: bool, **more: Any) -> tuple[str, dict[str, Any]]:
+    """The request of a client that declares a search."""
+    path, body = ASKED[client]
+    body = {**body, **TOOL[client], **more}
+    if stream and client == "gemini":
+        return path.replace("generateContent", "streamGenerateContent?alt=sse"), body
+    return path, {**body, "stream": True} if stream else body
+
+
+def replies(upstream: str, parts: tuple[AnyPart, ...], stream: bool) -> Answer:
+    """What a server of this protocol answers: these parts, 7 tokens in and 3 out."""
+    codec, framing = protocol(upstream).codec, protocol(upstream).framing
+    stop = Stop("tool_calls" if any(isinstance(part, ToolCall) for part in parts) else "end")
+    response = Response("r", "m", parts, stop, Usage(7, 3), 1)
+    if not stream:
+        return Answer(200, jsontext.encode(codec.encode_response(response, Losses())))
+    encoder, printer = codec.stream_encoder(Losses()), framing.encoder()
+    frames = [frame for event in unfold(response) for frame in encoder.feed(event)]
+    pieces = [piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame)]
+    return Answer(200, *pieces, *printer.close(), **SSE)
+
+
+def calls_of(upstream: str, *named: tuple[str, str], stream: bool = False) -> Answer:
+    made = (ToolCall(f"call_{i}", name, arguments) for i, (name, arguments) in enumerate(named))
+    return replies(upstream, (Text("Let me look. "), *made), stream)
+
+
+def text_of(upstream: str, text: str, stream: bool = False) -> Answer:
+    return replies(upstream, (Text(text),), stream)
+
+
+WEATHER = {"type": "object", "properties": {}}
+MINE: dict[str, Any] = {
+    "anthropic": {"name": "mine", "input_schema": WEATHER},
+    "openai-responses": {"type": "function", "name": "mine", "parameters": WEATHER},
+    "openai-chat": {"type": "function", "function": {"name": "mine", "parameters": WEATHER}},
+    "gemini": {
+        "functionDeclarations": [{"name": "mine", "parameters": {"type": "OBJECT", "properties": {}}}]
+    },
+}
+
+
+def following(client: str, body: dict[str, Any], got: Any, stream: bool) -> dict[str, Any]:
+    """The client's next request: the reply echoed, and the result of its own call."""
+    match client:
+        case "anthropic":
+            content = _anthropic_blocks(got.body) if stream else got.json["content"]
+            (call,) = [block for block in content if block["type"] == "tool_use"]
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "mine says"}
+            turns = [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+            return {**body, "messages": [*body["messages"], *turns]}
+        case "openai-responses":
+            output = frames_of(got.body)[-1]["response"]["output"] if stream else got.json["output"]
+            (call,) = [item for item in output if item["type"] == "function_call"]
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "mine says"}
+            return {**body, "input": [{"role": "user", "content": "Weather?"}, *output, result]}
+        case "openai-chat":
+            message = _chat_message(frames_of(got.body)) if stream else got.json["choices"][0]["message"]
+            (call,) = message["tool_calls"]
+            result = {"role": "tool", "tool_call_id": call["id"], "content": "mine says"}
+            return {**body, "messages": [*body["messages"], message, result]}
+        case _:
+            replies = frames_of(got.body) if stream else [got.json]
+            parts = [part for reply in replies for part in reply["candidates"][0]["content"].get("parts", ())]
+            (call,) = [part["functionCall"] for part in parts if "functionCall" in part]
+            answer = {"functionResponse": {**call, "response": {"output": "mine says"}}}
+            answer["functionResponse"].pop("args", None)
+            turns = [{"role": "model", "parts": parts}, {"role": "user", "parts": [answer]}]
+            return {**body, "contents": [*body["contents"], *turns]}
+
+
+def frames_of(data: bytes) -> list[Any]:
+    lines = [line[6:] for line in data.split(b"\n") if line.startswith(b"data: {")]
+    return [jsontext.decode(line) for line in lines]
+
+
+def _chat_message(frames: list[Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [], "reasoning_details": []}
+    for frame in frames:
+        for choice in frame["choices"]:
+            delta = choice["delta"]
+            message["content"] += delta.get("content") or ""
+            message["reasoning_details"] += delta.get("reasoning_details") or []
+            for call in delta.get("tool_calls") or ():
+                if call.get("id"):
+                    message["tool_calls"].append(call)
+                else:
+                    message["tool_calls"][-1]["function"]["arguments"] += call["function"]["arguments"]
+    return message
+
+
+def _anthropic_blocks(data: bytes) -> list[Any]:
+    blocks: list[Any] = []
+    for frame in frames_of(data):
+        match frame["type"]:
+            case "content_block_start":
+                blocks.append({**frame["content_block"], "_": ""})
+            case "content_block_delta":
+                delta = frame["delta"]
+                blocks[-1]["_"] += delta.get("text") or delta.get("partial_json") or ""
+            case _:
+                pass
+    for block in blocks:
+        text = block.pop("_")
+        if block["type"] == "text":
+            block["text"] = text
+        elif "input" in block:
+            block["input"] = jsontext.decode(text or "{}")
+    return blocks
