@@ -31,7 +31,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.dialects import dialect
-from dragoman.dialects.engine.dialect import Dialect, PastCall
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall
 from dragoman.dialects.engine.values import DeclaredTools
 from dragoman.dialects.gemma import QUOTE, GemmaPayload
 
@@ -118,9 +118,9 @@ def leaked(response: Response) -> Response:
     return replace(response, parts=parts, stop=Stop("end"))
 
 
-def _past_call(call: ToolCall, number: int, declared: DeclaredTools) -> PastCall:
+def _past_call(call: ToolCall, number: int, declared: DeclaredTools) -> EarlierCall:
     arguments = jsontext.decode_object(call.arguments) or {}
-    return PastCall(call.id, call.name, arguments, declared, number)
+    return EarlierCall(call.id, call.name, arguments, declared, number)
 
 
 def _system(request: Request) -> Iterator[str]:

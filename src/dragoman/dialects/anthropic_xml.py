@@ -18,7 +18,7 @@ from functools import partial
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
 from dragoman.dialects.engine.values import DeclaredTools
@@ -54,7 +54,7 @@ class AnthropicXml(Dialect, frozen=True, kw_only=True):
         functions = (f"<function>{spaced(declaration(tool)['function'])}</function>" for tool in tools)
         return _DECLARED.format(tools="\n".join(functions))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         invokes = "\n".join(write_invoke(call) for call in calls)
         return f"<function_calls>\n{invokes}\n</function_calls>"
 

@@ -17,7 +17,7 @@ from typing import Literal
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules
@@ -58,7 +58,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
             f"## Tools\nYou have access to the following tools:\n\n{sections}\n\n{how}\n{_HOW[self.version]}"
         )
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         match self.version:
             case "v3":
                 payloads = (f"{call.name}\n```json\n{spaced(call.arguments)}\n```" for call in calls)
@@ -82,7 +82,7 @@ def _marked(head: str, payload: str) -> str:
     return f"{_CALL}{head}{_SEPARATOR}{payload}{_CALL_END}"
 
 
-def _invoke(call: PastCall) -> str:
+def _invoke(call: EarlierCall) -> str:
     lines = [_parameter(key, value) for key, value in call.arguments.items()]
     return "\n".join([f'<{_DSML}invoke name="{call.name}">', *lines, f"</{_DSML}invoke>"])
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from dragoman.core import jsontext
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with, stray
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult
 from dragoman.dialects.engine.literals import Cursor
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -45,7 +45,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return "".join(f"<|tool>declaration:{_declared(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "".join(
             f"<|tool_call>call:{call.name}{write_marked(call.arguments)}<tool_call|>" for call in calls
         )

@@ -16,7 +16,7 @@ from functools import partial
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
-from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, declaration
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, ParameterForm, TagRules, read_parameters
 from dragoman.dialects.engine.values import DeclaredTools
@@ -52,11 +52,11 @@ class Glm(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
 
-def _call(call: PastCall) -> str:
+def _call(call: EarlierCall) -> str:
     pairs = (f"<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>" for key, value in call.texts.items())
     return "\n".join([f"<tool_call>{call.name}", *pairs, "</tool_call>"])
 

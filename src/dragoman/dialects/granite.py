@@ -11,7 +11,7 @@ from __future__ import annotations
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar
-from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, declaration
 from dragoman.dialects.engine.payloads import tagged
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -38,7 +38,7 @@ class Granite(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "<|tool_call|>" + spaced([{"name": call.name, "arguments": call.arguments} for call in calls])
 
 

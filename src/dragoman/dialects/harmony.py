@@ -18,7 +18,7 @@ from dragoman.core.fields import word_set
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
 from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of
@@ -63,7 +63,7 @@ class Harmony(Dialect, frozen=True, kw_only=True):
         found = [*(keyword for keyword, _ in _notes(root, root)), *_described(root, root)]
         return [keyword for keyword in found if keyword]
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return f"{_START}assistant".join(_call(call) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -77,7 +77,7 @@ class Harmony(Dialect, frozen=True, kw_only=True):
         return f"{_CHANNEL}analysis{_MESSAGE}{text}<|end|>"
 
 
-def _call(call: PastCall) -> str:
+def _call(call: EarlierCall) -> str:
     head = f"{_CHANNEL}commentary to=functions.{call.name} {_CONSTRAIN}json"
     return f"{head}{_MESSAGE}{spaced(call.arguments)}<|call|>"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar
-from dragoman.dialects.engine.dialect import Dialect, PastCall, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, declaration
 from dragoman.dialects.engine.payloads import tagged
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -40,7 +40,7 @@ class Hermes(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         written = (spaced({"name": call.name, "arguments": call.arguments}) for call in calls)
         return "\n".join(f"<tool_call>\n{text}\n</tool_call>" for text in written)
 

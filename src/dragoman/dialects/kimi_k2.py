@@ -16,7 +16,7 @@ from dragoman.core import jsontext
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -46,7 +46,7 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool) for tool in tools]))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         written = (f"{_CALL}{_id(call)}{_ARGUMENTS}{spaced(call.arguments)}{_CALL_END}" for call in calls)
         return f"{_SECTION}{''.join(written)}{_SECTION_END}"
 
@@ -54,7 +54,7 @@ class KimiK2(Dialect, frozen=True, kw_only=True):
         return "\n\n".join(f"## Return of {_id(result.call)}\n{result.text}" for result in results)
 
 
-def _id(call: PastCall) -> str:
+def _id(call: EarlierCall) -> str:
     """Its own id where it is one of Kimi's; a foreign one would confuse the model."""
     return call.id if _OWN.fullmatch(call.id) else f"functions.{call.name}:{call.number}"
 

@@ -15,7 +15,7 @@ from functools import partial
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import (
     PYTHON,
     NamedCall,
@@ -57,7 +57,7 @@ class Llama3Json(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(spaced(declaration(tool)) for tool in tools))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "; ".join(spaced({"name": call.name, "parameters": call.arguments}) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.source import Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules, write_invoke
 from dragoman.dialects.engine.values import DeclaredTools
@@ -51,7 +51,7 @@ class MinimaxM2(Dialect, frozen=True, kw_only=True):
         shown = (f"<tool>{spaced(declaration(tool)['function'])}</tool>" for tool in tools)
         return _DECLARED.format(tools="\n".join(shown))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "\n".join([_OPENS, *(write_invoke(call) for call in calls), _CLOSES])
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:

@@ -18,7 +18,7 @@ from typing import Literal
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -46,7 +46,7 @@ class Mistral(Dialect, frozen=True, kw_only=True):
         how = f"To call tools, write {_HOW[self.form]} and end your reply."
         return f"[AVAILABLE_TOOLS]{shown}[/AVAILABLE_TOOLS]\n\n{how}"
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         if self.form == "array":
             listed = [{"name": call.name, "arguments": call.arguments, "id": _id(call)} for call in calls]
             return f"{_CALLS} {spaced(listed)}"
@@ -72,7 +72,7 @@ class Mistral(Dialect, frozen=True, kw_only=True):
         return f"[THINK]{text}[/THINK]"
 
 
-def _id(call: PastCall) -> str:
+def _id(call: EarlierCall) -> str:
     return call.id if _OWN_ID.fullmatch(call.id) else hashlib.sha256(call.id.encode()).hexdigest()[:9]
 
 

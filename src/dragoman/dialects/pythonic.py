@@ -15,7 +15,7 @@ from functools import partial
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult, declaration
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import (
     NamedCall,
     bracketed,
@@ -58,7 +58,7 @@ class Pythonic(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools=spaced([declaration(tool)["function"] for tool in tools]))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return f"[{', '.join(write_callable(call.name, call.arguments) for call in calls)}]"
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:

@@ -20,7 +20,7 @@ from typing import Any, cast
 from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with
-from dragoman.dialects.engine.dialect import Dialect, PastCall
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import EQUALS, TAG_RULES, ParameterForm, TagRules, head, read_parameters
 from dragoman.dialects.engine.values import DeclaredTools
@@ -73,7 +73,7 @@ class Qwen3Coder(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(_function(tool) for tool in tools))
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "\n".join(_call(call) for call in calls)
 
 
@@ -94,7 +94,7 @@ def _tags(about: Any) -> list[str]:
     return [f"<{key}>{it if isinstance(it, str) else spaced(it)}</{key}>" for key, it in keywords.items()]
 
 
-def _call(call: PastCall) -> str:
+def _call(call: EarlierCall) -> str:
     values = "".join(f"<parameter={key}>\n{text}\n</parameter>\n" for key, text in call.texts.items())
     return f"<tool_call>\n<function={call.name}>\n{values}</function>\n</tool_call>"
 

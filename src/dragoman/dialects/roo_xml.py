@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects import hermes, qwen3_coder, roo_prompt
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, tag, tag_of
-from dragoman.dialects.engine.dialect import Dialect, PastCall, RenderedResult
+from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult
 from dragoman.dialects.engine.payloads import end_fence
 from dragoman.dialects.engine.scanner import Probe
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -88,7 +88,7 @@ class RooXml(Dialect, frozen=True, kw_only=True):
             sections = f"<tools>\n{sections}\n</tools>"
         return f"{style.header(several=not self.only_first)}\n\n{sections}"
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "\n\n".join(roo_prompt.call(call.name, call.texts) for call in calls)
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:

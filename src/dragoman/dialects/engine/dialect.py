@@ -44,7 +44,7 @@ from dragoman.dialects.engine.scanner import Scanner
 from dragoman.dialects.engine.values import DeclaredTools, arguments_of, declare
 
 
-class PastCall(Struct, frozen=True, eq=False):
+class EarlierCall(Struct, frozen=True, eq=False):
     """A call of the history. `number` counts the calls of the conversation from 0."""
 
     id: str
@@ -62,7 +62,7 @@ class PastCall(Struct, frozen=True, eq=False):
 class RenderedResult(Struct, frozen=True):
     """The result of a call as text."""
 
-    call: PastCall
+    call: EarlierCall
     text: str
     failed: bool
 
@@ -96,7 +96,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         """Keywords of the tool's schema that `declare` can only say in words."""
         return ()
 
-    def write_calls(self, calls: tuple[PastCall, ...]) -> str:
+    def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         raise NotImplementedError
 
     def write_results(self, results: tuple[RenderedResult, ...]) -> str:
@@ -226,7 +226,7 @@ class _Rendered(KeptResult):
     source: tuple[Message, ...]
     start: int
     messages: tuple[Message, ...]
-    calls: dict[str, PastCall]
+    calls: dict[str, EarlierCall]
     count: int
     losses: tuple[Loss, ...]
 
@@ -237,7 +237,7 @@ class HistoryRenderer:
     def __init__(self, tools: DialectTools, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
         self._dialect, self._declared = tools.dialect, tools.declared
-        self._calls: dict[str, PastCall] = {}
+        self._calls: dict[str, EarlierCall] = {}
         self._count = 0
 
     def render(
@@ -318,8 +318,8 @@ class HistoryRenderer:
                 self._losses.dropped(call.where or "tool call", why, "reasoning.signature")
         return Text(text)
 
-    def _past_call(self, call: ToolCall) -> PastCall:
-        past = PastCall(call.id, call.name, arguments_of(call), self._declared, self._count)
+    def _past_call(self, call: ToolCall) -> EarlierCall:
+        past = EarlierCall(call.id, call.name, arguments_of(call), self._declared, self._count)
         self._calls[call.id] = past
         self._count += 1
         return past
@@ -333,7 +333,7 @@ class HistoryRenderer:
             text = f"Error: {text.strip() or 'the tool call failed'}"
         call = self._calls.get(result.call_id)
         if call is None:
-            call = PastCall(result.call_id, result.name or "tool", {}, self._declared, self._count)
+            call = EarlierCall(result.call_id, result.name or "tool", {}, self._declared, self._count)
         return RenderedResult(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
@@ -401,7 +401,7 @@ def declaration(tool: ToolDeclaration) -> Wire:
     return {"type": "function", "function": function}
 
 
-def misread(grammar: TextGrammar, calls: tuple[PastCall, ...], text: str) -> Iterator[str]:
+def misread(grammar: TextGrammar, calls: tuple[EarlierCall, ...], text: str) -> Iterator[str]:
     """Which of the calls the dialect would not parse back from `text` as they are."""
     scanner = Scanner(grammar)
     found = [token for token in [*scanner.feed(text), *scanner.close()] if isinstance(token, CallToken)]

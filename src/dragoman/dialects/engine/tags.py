@@ -18,7 +18,7 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.dialects.engine.call_grammar import Sink
-from dragoman.dialects.engine.dialect import PastCall
+from dragoman.dialects.engine.dialect import EarlierCall
 from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
 from dragoman.dialects.engine.source import LONGEST_NAME, Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -256,6 +256,6 @@ class Invokes(Struct, frozen=True):
         sink.call(name, arguments)
 
 
-def write_invoke(call: PastCall) -> str:
+def write_invoke(call: EarlierCall) -> str:
     lines = [f'<parameter name="{key}">{text}</parameter>' for key, text in call.texts.items()]
     return "\n".join([f'<invoke name="{call.name}">', *lines, "</invoke>"])
