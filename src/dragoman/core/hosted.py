@@ -75,7 +75,7 @@ class HostedListing(Struct, frozen=True, gc=False):
     problem: str = ""
 
 
-class EarlierCall(Struct, frozen=True, gc=False):
+class ShownCall(Struct, frozen=True, gc=False):
     """What a part of an earlier reply or of a request says of a call that we executed.
 
     `step`: the part shows the call, its result, `both`, the `listing` of a server; it is the `question`
@@ -110,7 +110,7 @@ class HostedCodec(Struct, frozen=True):
     encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = lambda call, result: ()
     encode_listing: Callable[[HostedListing], Sequence[Wire]] = lambda listing: ()
     encode_approval: Callable[[HostedCall], Wire] | None = None
-    decode: Callable[[Wire], EarlierCall | None] = lambda body: None
+    decode: Callable[[Wire], ShownCall | None] = lambda body: None
     most_calls: Callable[[Request], int | None] = lambda request: None
     holds: frozenset[HostedKind] = frozenset()
     replaces_call: bool = False

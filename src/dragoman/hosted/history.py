@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
-from dragoman.core.hosted import EarlierCall
+from dragoman.core.hosted import ShownCall
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import (
     AnyPart,
@@ -30,7 +30,7 @@ from dragoman.core.model import (
 
 _ORIGIN = "dragoman-hosted"  # of the state in which results travel through a client
 _DENIED = "The user did not allow this call."
-NameOf = Callable[[EarlierCall], str]  # the name under which the model sees the tool now; empty: it does not
+NameOf = Callable[[ShownCall], str]  # the name under which the model sees the tool now; empty: it does not
 
 
 class ApprovalError(DragomanError):
@@ -41,8 +41,8 @@ class Approvals:
     """Questions whether a call may run, and the client's answers. `pending`: allowed, and not run yet."""
 
     def __init__(self, messages: Sequence[Message], client: ProtocolLimits) -> None:
-        self.questions: dict[str, EarlierCall] = {}
-        self.answers: dict[str, EarlierCall] = {}
+        self.questions: dict[str, ShownCall] = {}
+        self.answers: dict[str, ShownCall] = {}
         self.done: set[str] = set()
         for past in past_calls(messages, client):
             if past.approval:
@@ -54,7 +54,7 @@ class Approvals:
             elif past.step == "answer":
                 self._answer(past)
 
-    def _answer(self, past: EarlierCall) -> None:
+    def _answer(self, past: ShownCall) -> None:
         if past.id in self.answers:
             raise ApprovalError(f"The approval request {past.id} was answered twice.")
         if past.id not in self.questions:
@@ -65,14 +65,14 @@ class Approvals:
         self.answers[past.id] = past
 
     @property
-    def pending(self) -> list[EarlierCall]:
+    def pending(self) -> list[ShownCall]:
         return [
             self.questions[id]
             for id, answer in self.answers.items()
             if not answer.failed and id not in self.done
         ]
 
-    def denial(self, question: EarlierCall) -> str:
+    def denial(self, question: ShownCall) -> str:
         """What the model reads of a call that was denied; empty where it was not."""
         answer = self.answers.get(question.id)
         if answer is None or not answer.failed:
@@ -80,7 +80,7 @@ class Approvals:
         return f"{_DENIED} {answer.text}".rstrip()
 
 
-def past_calls(messages: Sequence[Message], client: ProtocolLimits) -> Iterable[EarlierCall]:
+def past_calls(messages: Sequence[Message], client: ProtocolLimits) -> Iterable[ShownCall]:
     for message in messages:
         for part in message.parts:
             if isinstance(part, Foreign) and part.origin == client.protocol:
@@ -123,7 +123,7 @@ class _PartReader:
         past = self._client.hosted.decode(part.body)
         return None if past is None else self._read_past(past, part)
 
-    def _read_past(self, past: EarlierCall, part: Foreign) -> Sequence[AnyPart] | None:
+    def _read_past(self, past: ShownCall, part: Foreign) -> Sequence[AnyPart] | None:
         name = self._names.get(past.id) or self._name_of(past)
         match past.step:
             case "listing" | "answer":

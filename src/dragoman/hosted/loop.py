@@ -32,11 +32,11 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.hosted import (
-    EarlierCall,
     FoundSource,
     HostedCall,
     HostedListing,
     HostedResult,
+    ShownCall,
 )
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
@@ -263,7 +263,7 @@ class HostedRun(RoundHooks):
             head=None,
         )
 
-    def _name_of(self, past: EarlierCall) -> str:
+    def _name_of(self, past: ShownCall) -> str:
         """The name under which the model sees the tool of an earlier call; empty: it does not."""
         for shown, offered in self._offered.items():
             same = past.kind != "mcp" or (offered.name, offered.server) == (past.name, past.server)
@@ -359,7 +359,7 @@ class HostedRun(RoundHooks):
         if leaves and hidden:
             await add(seal_results(hidden))
 
-    async def _resume(self, question: EarlierCall, lead: Lead) -> None:
+    async def _resume(self, question: ShownCall, lead: Lead) -> None:
         """Run a call that the client approved: its item is one of the first of the reply."""
         name = self._name_of(question)
         call = ToolCall(self._new_id(), name or question.name, question.arguments)
