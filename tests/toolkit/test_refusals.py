@@ -224,6 +224,25 @@ def test_a_cancelled_command_ends(root: Path):
     wait_until(lambda: not is_alive(root / "job"))
 
 
+def test_a_command_that_is_cancelled_while_it_starts_ends(root: Path):
+    (shell,) = (tool for tool in standard_tools(root) if tool.name == "run_shell_command")
+
+    async def cancelled(steps: int) -> None:
+        task = asyncio.create_task(shell.acall({"command": f"echo $$ >> jobs; sleep {NEVER}"}))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+
+    for steps in range(12):
+        asyncio.run(cancelled(steps))
+    jobs = root / "jobs"
+    for number in jobs.read_text().split() if jobs.exists() else ():
+        (root / "job").write_text(number)
+        wait_until(lambda: not is_alive(root / "job"))
+
+
 def test_a_pattern_that_never_ends_is_ended(root: Path, use):
     (root / "as.txt").write_text("a" * 40 + "b")
     found = use("search_file_content", {**BRIEF, "ripgrep": ""}, pattern="(a+)+$")

@@ -10,11 +10,11 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 from dragoman.toolkit.limits import HeadAndTail, Limits
 from dragoman.toolkit.root import Refused
@@ -55,7 +55,7 @@ async def execute(
     """Run `argv` in `folder`, with `given` on stdin. `merged`: stderr goes into the output."""
     if any("\0" in word for word in argv):  # uvloop would cut the word there and run the rest
         raise Refused(f"{argv[0]!r}: a word of the command contains a NUL byte")
-    transport, collected = await _start(argv, folder, limits, merged, bool(given))
+    transport, collected = await _start_whole(_start(argv, folder, limits, merged, bool(given)))
     try:
         if given:
             # not isinstance: pipes of uvloop are no asyncio.WriteTransport
@@ -94,9 +94,27 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
         self.silent.set_result(None)
 
 
-async def _start(
-    argv: Sequence[str], folder: Path, limits: Limits, merged: bool, given: bool
-) -> tuple[asyncio.SubprocessTransport, _ProcessOutput]:
+_Started: TypeAlias = tuple[asyncio.SubprocessTransport, _ProcessOutput]
+
+
+async def _start_whole(start: Coroutine[Any, Any, _Started]) -> _Started:
+    """The started program. Cancellation waits until it has started, and ends it.
+
+    A `subprocess_exec` of asyncio that is cancelled before all pipes are connected waits for them for ever.
+    """
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            transport, _ = starting.result()
+            _end(transport)
+            transport.close()
+        raise
+
+
+async def _start(argv: Sequence[str], folder: Path, limits: Limits, merged: bool, given: bool) -> _Started:
     try:
         return await asyncio.get_running_loop().subprocess_exec(
             lambda: _ProcessOutput(limits.output),
