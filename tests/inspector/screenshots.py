@@ -1,8 +1,9 @@
 """Makes the pictures of the inspector in README and docs, light and dark: `make screenshots`.
 
-Needs playwright, a Chromium, Claude Code and tests/ on the path. Claude Code really runs, with its own prompt
-and tools, in a small project whose tests fail. A scripted model tells it what to do: groq answers until it is
-limited, then google does. Beside it an SDK runs a loop of calls, and a few requests fail.
+Needs playwright, a Chromium, Claude Code, Codex and tests/ on the path. Both agents really run, with their
+own prompts and tools, in a small project whose tests fail. A scripted model tells them what to do. Groq
+answers until it is limited, then Google does. Beside them an SDK runs a loop of calls, some fail, and
+one is still running.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,11 +41,44 @@ api_key = "gsk-scripted"
 [providers.google-ai-studio]
 base_url = "{google}"
 api_key = "google-scripted"
+[providers.anthropic]
+base_url = "{anthropic}"
+api_key = "sk-scripted"
+[providers.mistral]
+base_url = "{slow}/v1"
+api_key = "scripted"
 [models]
+"gpt-5.3-codex" = "anthropic:claude-sonnet-4-5"
 "claude-*" = ["groq:openai/gpt-oss-120b", "google-ai-studio:gemini-3-pro-preview"]
 "gpt-*" = "google-ai-studio:gemini-3-pro-preview"
 """
+QUESTION = {"role": "user", "content": "Summarise this changelog in two sentences."}
 PROMPT = "tests/test_backoff.py fails since this morning. Find the cause, fix it, and run the tests."
+CODEX_PROMPT = "Add a --json flag to relay.py that prints one JSON object per line."
+RELAY = '''"""Prints the state of each relay."""
+
+RELAYS = {"north": "open", "south": "closed"}
+
+
+def main() -> None:
+    for name, state in RELAYS.items():
+        print(name, state)
+
+
+if __name__ == "__main__":
+    main()
+'''
+PATCH = """apply_patch <<'EOF'
+*** Begin Patch
+*** Update File: relay.py
+@@
+-def main() -> None:
++def main(as_json: bool = "--json" in sys.argv) -> None:
+     for name, state in RELAYS.items():
+-        print(name, state)
++        print(json.dumps({"name": name, "state": state}) if as_json else f"{name} {state}")
+*** End Patch
+EOF"""
 HEAD = """    def __init__(self, base: float = 0.5, cap: float = 8.0) -> None:
         self.base, self.cap = base, cap"""
 NEW_HEAD = """    def __init__(self, base: float = 0.5, cap: float = 8.0, jitter: float = 2.0) -> None:
@@ -86,6 +122,8 @@ def script(project: Path, limited_from: int) -> Any:
             return [
                 call(f"call_vendor_{results}", "lookup_vendor", name=("Nordwind GmbH", "Kiefer AG")[results])
             ]
+        if "[[limit]]" in texts:
+            return 429
         if PROMPT not in texts:
             return [Text("Three invoices, two vendors: **Nordwind GmbH** twice, Kiefer AG once.")]
         if results >= limited_from:
@@ -149,6 +187,24 @@ def script(project: Path, limited_from: int) -> Any:
     return steps
 
 
+def converse_codex(program: str, project: Path, url: str, key: str) -> None:
+    """Codex, without a terminal. It speaks Responses over HTTP."""
+    settings = {
+        "model_provider": "gateway", "model_providers.gateway.name": "gateway",
+        "model_providers.gateway.base_url": f"{url}/v1", "model_providers.gateway.env_key": "GATEWAY_KEY",
+        "model_providers.gateway.wire_api": "responses",
+    }  # fmt: skip
+    variables = {"HOME": str(project.parent), "PATH": os.environ["PATH"], "GATEWAY_KEY": key}
+    chosen = [word for name, value in settings.items() for word in ("-c", f"{name}={json.dumps(value)}")]
+    flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.3-codex"]
+    done = subprocess.run(
+        [program, "exec", *flags, *chosen, CODEX_PROMPT],
+        env=variables, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, timeout=180,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"Codex failed: {done.stdout.decode()[-500:]} {done.stderr.decode()[-500:]}")
+
+
 def converse(program: str, project: Path, url: str, key: str) -> None:
     """Claude Code, without a terminal; it runs the tools of the script."""
     variables = {
@@ -171,7 +227,7 @@ def post(url: str, key: str, path: str, body: object, agent: str) -> dict[str, A
     try:
         with urllib.request.urlopen(request) as reply:
             return json.loads(reply.read() or b"{}")
-    except (urllib.error.HTTPError, ValueError):
+    except (urllib.error.HTTPError, HTTPException, ValueError):
         return {}
 
 
@@ -192,12 +248,43 @@ def others(url: str, key: str) -> None:
             {"role": "tool", "tool_call_id": f"c{turn}", "content": "found"},
         ]
     post(url, key, path, {"model": "mistral-large", "messages": messages[:1]}, "curl/8.14")
-    question = {"role": "user", "content": "Summarise this changelog in two sentences."}
-    post(url, key, path, {"model": "gpt-5-mini", "top_k": 4, "messages": [question]}, "curl/8.14")
+    post(url, key, path, {"model": "gpt-5-mini", "top_k": 4, "messages": [QUESTION]}, "curl/8.14")
+    limited = [{"role": "user", "content": "Classify these tickets: [[limit]]"}]
+    for _ in range(2):
+        post(url, key, path, {"model": "groq:openai/gpt-oss-120b", "messages": limited}, "curl/8.14")
+
+
+def codex_steps(results: int, texts: str) -> Sequence[AnyPart] | int:
+    """What the model says to Codex, and to a prompt that takes long."""
+    if CODEX_PROMPT not in texts:
+        return [Text("A changelog tells what changed and why it matters to whoever upgrades. " * 40)]
+    match results:
+        case 0:
+            return [
+                Reasoning("Look at the file first: the flag belongs where the rows are printed."),
+                call("call_cat", "exec_command", cmd="sed -n 1,120p relay.py"),
+            ]
+        case 1:
+            return [
+                Text("`main` prints each relay in one place, so the flag goes there."),
+                call("call_patch", "exec_command", cmd=PATCH),
+            ]
+        case 2:
+            return [call("call_check", "exec_command", cmd="python3 relay.py --json")]
+        case 3:
+            return [
+                Text("The two imports are missing. I add them."),
+                call(
+                    "call_fix", "exec_command",
+                    cmd="sed -i '2a import json\\nimport sys\\n' relay.py && python3 relay.py --json",
+                ),
+            ]  # fmt: skip
+        case _:
+            return [Text('`relay.py --json` prints one object per line:\n\n```\n{"name": "north", …}\n```')]
 
 
 @contextmanager
-def session(program: str, pace: float = 1.0) -> Iterator[tuple[Any, str]]:
+def session(claude: str, codex: str, pace: float = 1.0) -> Iterator[tuple[Any, str]]:
     """A gateway with everything recorded, and the id of the turn that shows most."""
     recorder = Recorder()
     with TemporaryDirectory() as home:
@@ -206,29 +293,42 @@ def session(program: str, pace: float = 1.0) -> Iterator[tuple[Any, str]]:
         (project / "backoff.py").write_text(BACKOFF)
         (project / "tests" / "test_backoff.py").write_text(TESTS)
         (project / "conftest.py").write_text("")
+        (project / "relay.py").write_text(RELAY)
         with (
             running(ScriptedModel(script(project, 6), pace)) as groq,
             running(ScriptedModel(script(project, 99), pace * 2)) as google,
+            running(ScriptedModel(codex_steps, pace)) as anthropic,
+            running(ScriptedModel(codex_steps, 100)) as slow,
             private_gateway(
-                load(CONFIG.format(groq=groq, google=google), {}), AccessLog(lambda line: None), recorder,
-                mount_inspector,
+                load(CONFIG.format(groq=groq, google=google, anthropic=anthropic, slow=slow), {}),
+                AccessLog(lambda line: None), recorder, mount_inspector,
             ) as gateway,
         ):  # fmt: skip
             others(gateway.url, gateway.key)
-            converse(program, project, gateway.url, gateway.key)
+            asking = {"model": "mistral:mistral-large", "messages": [QUESTION], "stream": True}
+            slowly = (gateway.url, gateway.key, "/v1/chat/completions", asking, "curl/8.14")
+            threading.Thread(target=post, args=slowly, daemon=True).start()
+            converse_codex(codex, project, gateway.url, gateway.key)
+            converse(claude, project, gateway.url, gateway.key)
             recorder.flush()
-            turns = [each for each in recorder.store.summaries() if each.session and each.messages > 4]
+            turns = [
+                each
+                for each in recorder.store.summaries()
+                if each.agent == "Claude Code" and each.session and each.messages > 4
+            ]
             shows_most = [each for each in turns if "failed → Edit" in each.preview]
             yield gateway, (shows_most or turns)[-1].id
 
 
 def main() -> None:
-    program = shutil.which("claude")
-    if program is None:
-        raise SystemExit("Claude Code is not installed: npm install -g @anthropic-ai/claude-code")
+    claude, codex = shutil.which("claude"), shutil.which("codex")
+    if claude is None or codex is None:
+        raise SystemExit(
+            "Claude Code or Codex is missing: npm install -g @anthropic-ai/claude-code @openai/codex"
+        )
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
     folder.mkdir(parents=True, exist_ok=True)
-    with session(program) as (gateway, last), sync_playwright() as playwright:
+    with session(claude, codex) as (gateway, last), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_context(

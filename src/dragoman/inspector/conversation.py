@@ -90,6 +90,7 @@ class _View:
             block["number"] = number
             block["gave"] = describe_parts(parts)
             block["exchange"] = recorded.id if recorded else None
+            block["spent"] = _spent(recorded) if recorded else None
         return blocks
 
     def part(self, role: str, part: AnyPart) -> Wire:
@@ -148,6 +149,10 @@ def _entry(where: str) -> int:
     """The number of the message: 3 of `messages[3].content[0]`."""
     number = where.partition("[")[2].partition("]")[0]
     return int(number) if number.isdigit() else -1
+
+
+def _spent(turn: RecordingSummary) -> Wire:
+    return {"input": turn.input, "output": turn.output, "cost": turn.cost, "ms": turn.ms}
 
 
 def _answers(recording: Recording, following: Recording | None) -> Wire:

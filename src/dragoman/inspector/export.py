@@ -55,12 +55,14 @@ def page() -> tuple[bytes, str]:
     return html.encode(), policy
 
 
-def exported(view: Wire) -> bytes:
-    """One exchange in one file: scripts, styles and data inside it, and no request to anywhere."""
-    id = view["summary"]["id"]
-    tabs = {f"/exchanges/{id}/{name}": tab for name, tab in view["tabs"].items()}
-    head = {name: value for name, value in view.items() if name != "tabs"}
-    data = jsontext.dumps({"id": id, f"/exchanges/{id}": head, **tabs}).replace("<", "\\u003c")
+def exported(*views: Wire) -> bytes:
+    """Exchanges in one file, opened at the last: scripts, styles and data inside, no request to anywhere."""
+    held: Wire = {"id": views[-1]["summary"]["id"]}
+    for view in views:
+        path = f"/exchanges/{view['summary']['id']}"
+        held[path] = {name: value for name, value in view.items() if name != "tabs"}
+        held |= {f"{path}/{name}": tab for name, tab in view["tabs"].items()}
+    data = jsontext.dumps(held).replace("<", "\\u003c")
     imports = {f"inspector/{name}": _data_url(asset(f"{name}.js")) for name in MODULES}
     html = asset("index.html").decode()
     policy = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"

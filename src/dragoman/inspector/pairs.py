@@ -62,7 +62,7 @@ def request_pairs(client: str, sent: Any, upstream: str, got: Any, losses: Seque
             found[one, other] = None
             found.update(dict.fromkeys(_inside(sent, one, got, other)))
     found.update(dict.fromkeys(_arrays(found)))
-    found.update(dict.fromkeys(_settings(client, sent, upstream, got)))
+    found.update(dict.fromkeys(_settings(client, sent, upstream, got, losses)))
     found.update(dict.fromkeys([(loss.where, loss.target) for loss in losses if loss.target]))
     pairs = [pair for pair in found if all(pair)]
     return pairs + _equal(sent, got, {one for one, _ in pairs}, {other for _, other in pairs})
@@ -100,12 +100,15 @@ def _arrays(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def _settings(client: str, sent: Any, upstream: str, got: Any) -> Iterator[tuple[str, str]]:
-    """As the codecs themselves spell them."""
+def _settings(
+    client: str, sent: Any, upstream: str, got: Any, losses: Sequence[Loss]
+) -> Iterator[tuple[str, str]]:
+    """As the codecs themselves spell them. One that was invented is named where the client would say it."""
+    invented = {loss.where for loss in losses if loss.kind == "invented"}
     mine, theirs = protocol(client).codec.spelling, protocol(upstream).codec.spelling
     for name in _SETTINGS:
         names = (name, *[each for each in _REASONING if each != name]) if name in _REASONING else (name,)
-        here = next((path for path in mine.paths([name]) if _has(sent, path)), "")
+        here = next((path for path in mine.paths([name]) if _has(sent, path) or path in invented), "")
         there = next((path for path in theirs.paths(names) if _has(got, path)), "")
         if not there and name in ("model", "stream"):
             there = URL

@@ -8,7 +8,7 @@ GET  /inspect/api/live             summaries as they change (SSE)
 GET  /inspect/api/search?q=WORDS   ids of exchanges whose bodies hold the words; ?before=ID goes on
 GET  /inspect/api/exchanges/ID     one exchange; its tabs: /conversation, /wires, /stream, /window, /snippets;
                                    /all: everything; /exchange.json: the recording; /export.html: one file
-                                   that opens offline
+                                   that opens offline; /session.html: the same of its conversation up to it
 POST /inspect/api/exchanges/ID/plan   a dry run of the request, or of the edited one in the body
 GET  /inspect/api/overview?hours=N, /inspect/api/setup
 """
@@ -19,7 +19,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,7 @@ _LIVE_POLL = 1.0  # seconds between looks at the file of several workers
 _FIRST, _PAGE = 40, 150  # summaries in the first answer, which fills the screen, and in each further one
 _SEARCH_SECONDS = 1.0  # of one answer; the page asks on
 _LARGEST_PLAN = 16 * 1024 * 1024
+_LARGEST_SESSION = 8 * 1024 * 1024  # of requests; the page holds each of them several times
 _SAFE: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -156,11 +157,32 @@ class Inspector:
                 text = await asyncio.to_thread(dump_recording, recording)
                 await writer.whole(200, text.encode(), [*_SAFE, _attachment(id + FILE_SUFFIX)])
             case ["export.html"]:
-                html = await asyncio.to_thread(lambda: exported(self._view(views.whole_view, recording)))
-                kind = b"text/html; charset=utf-8"
-                await writer.whole(200, html, [*_SAFE, _attachment(f"{id}.html")], kind)
+                await self._file(writer, f"{id}.html", lambda: [recording])
+            case ["session.html"]:
+                await self._file(writer, f"{id}.session.html", lambda: self._session(recording))
             case _:
                 await writer.json(404, {"error": "There is no such view of an exchange."}, _SAFE)
+
+    async def _file(
+        self, writer: ResponseWriter, name: str, recordings: Callable[[], Sequence[Recording]]
+    ) -> None:
+        """The recordings as a page that opens offline."""
+        html = await asyncio.to_thread(
+            lambda: exported(*[self._view(views.whole_view, each) for each in recordings()])
+        )
+        await writer.whole(200, html, [*_SAFE, _attachment(name)], b"text/html; charset=utf-8")
+
+    def _session(self, recording: Recording) -> list[Recording]:
+        """The last turns of its conversation up to it, oldest first, as many as one page can hold."""
+        found, size = [recording], len(recording.request.body.data)
+        ids = [each.id for each in self._context(recording).turns if each.time < recording.summary.time]
+        for id in reversed(ids):
+            before = self._recorder.store.get(id)
+            size += len(before.request.body.data) if before else 0
+            if size > _LARGEST_SESSION:
+                break
+            found += [before] if before else []
+        return found[::-1]
 
     def _recording(self, id: str) -> Recording | None:
         """A stored one, or what is there of one under way."""
@@ -205,21 +227,23 @@ class Inspector:
 
     def _setup(self, request: GatewayRequest) -> dict[str, Any]:
         from dragoman.cli.agents import AGENTS, command_line
+        from dragoman.cli.welcome import model_for, sdk_variables
 
         config = self._config
         url = f"http://{request.headers.get('host') or '127.0.0.1:8787'}"
         key = "$DRAGOMAN_KEY" if config.keys else "any"
+        models_for = {name: model_for(agent, config) for name, agent in AGENTS.items()}
         agents = [
             {
                 "name": agent.title,
                 "found": shutil.which(agent.program) is not None,
                 "install": agent.install,
-                "command": command_line(agent, url, key),
-                "served": bool(_targets(config, agent.usual_model)),
-                "model": agent.usual_model,
+                "command": command_line(agent, url, key, models_for[name]),
+                "served": models_for[name] != "",
+                "model": models_for[name] or agent.usual_model,
                 "note": agent.note,
             }
-            for agent in AGENTS.values()
+            for name, agent in AGENTS.items()
         ]
         providers = [
             {
@@ -244,6 +268,7 @@ class Inspector:
             "url": url,
             "keys": bool(config.keys),
             "agents": agents,
+            "sdks": sdk_variables(url),
             "providers": providers,
             "models": models,
         }

@@ -12,7 +12,7 @@ export async function actions(view) {
   if (exported) return h("div", { class: "pad" }, copies);
   const { id } = view.head.summary;
   const save = (path, name) => h("button", { class: "btn", onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), name);
-  const files = h("section", { class: "box" }, h("h3", {}, "Export"), h("div", { class: "in" }, h("p", { class: "btns" }, save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`)), h("p", { class: "muted" }, "The HTML file opens without a server. Both hold prompts and results as they are. Keys are masked.")));
+  const files = h("section", { class: "box" }, h("h3", {}, "Export"), h("div", { class: "in" }, h("p", { class: "btns" }, save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`) : ""), h("p", { class: "muted" }, "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
   return h("div", { class: "pad" }, h("div", { class: "cards2" }, copies, files), h("h3", {}, "Edit and replay"), await editor(view));
 }
 

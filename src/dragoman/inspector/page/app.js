@@ -1,7 +1,7 @@
 // The page: a top bar, the list beside an exchange, overview and setup. What is shown stands in the address.
 
 import { exported, get, live } from "inspector/api";
-import { h, icon, money, replace, short, svg } from "inspector/dom";
+import { h, icon, money, replace, short, svg, toast } from "inspector/dom";
 import { go, readAddress, remember, remembered, state, TABS } from "inspector/state";
 import { spark } from "inspector/charts";
 import "inspector/exchange";
@@ -16,7 +16,7 @@ class InspectorApp extends HTMLElement {
     addEventListener("keydown", (event) => this.key(event));
     if (exported) {
       state.id = exported.id;
-      addEventListener("navigate", () => this.detail.open(exported.id));
+      addEventListener("navigate", () => (exported[`/exchanges/${state.id}`] ? this.detail.open(state.id) : ((state.id = this.detail.id_), toast("This file does not hold that turn."))));
       replace(this, h("main", { id: "main", class: "file" }, h("h1", { class: "sr" }, "Exchange"), this.detail));
       return this.detail.open(exported.id);
     }

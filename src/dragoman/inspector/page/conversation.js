@@ -60,7 +60,7 @@ class Reader {
     const failed = turn.came.filter((it) => it.failed).length;
     const came = turn.came.filter((it) => it.kind === "text" && it.role === "user" && it.text && !it.text.trimStart().startsWith("<")).at(-1);
     const link = turn.exchange ? h("button", { class: "linkish", onclick: () => go({ id: turn.exchange }) }, "Open this turn") : "";
-    return fold({ class: "turn" }, [h("b", {}, `Turn ${turn.number}`), h("span", { class: "prevw" }, came ? [came.text.slice(0, 160), h("i", {}, " → ")] : "", failed ? h("span", { class: "bad" }, `✕ ${plural(failed, "failed result")} → `) : "", turn.gave)], () => {
+    return fold({ class: "turn" }, [h("b", {}, `Turn ${turn.number}`), h("span", { class: "prevw" }, came ? [came.text.slice(0, 160), h("i", {}, " → ")] : "", failed ? h("span", { class: "bad" }, `✕ ${plural(failed, "failed result")} → `) : "", turn.gave), h("span", { class: "faint wide" }, spent(turn.spent))], () => {
       const next = this.data.turns[turn.number];
       const answers = new Map((next?.came || []).filter((it) => it.kind === "result").map((it) => [it.id, it]));
       return [link, turn.came.filter((it) => it.kind !== "result").map((it) => this.block(it, "came")), turn.reply.map((it) => this.block(it, "reply", answers.get(it.id)))];
@@ -160,6 +160,9 @@ class Reader {
     return clipped(text, (lines) => h("pre", { class: "code in" }, lines.join("\n")));
   }
 }
+
+// What a turn took: tokens, money, time.
+const spent = (it) => (it?.input ? [`${short(it.input)} → ${number(it.output)} tok`, it.cost === null ? "" : money(it.cost), duration(it.ms)].filter(Boolean).join("  ·  ") : "");
 
 // Only the beginning of something long; the rest on demand.
 function clipped(text, draw) {

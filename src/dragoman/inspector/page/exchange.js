@@ -57,7 +57,7 @@ export class ExchangeView extends HTMLElement {
   frame() {
     const { summary: it, turns } = this.head;
     const place = turns.indexOf(it.id);
-    const step = (by, label, name) => h("button", { class: "icon-btn", title: label, "aria-label": label, disabled: !turns[place + by], onclick: () => this.step(by) }, icon(name));
+    const step = (by, label, name) => h("button", { class: "icon-btn", title: label, "aria-label": label, disabled: !turns[place + by] || (exported && !exported[`/exchanges/${turns[place + by]}`]), onclick: () => this.step(by) }, icon(name));
     const close = (kind, name) => h("button", { class: `icon-btn ${kind}`, title: "close (Esc)", "aria-label": "close the exchange", onclick: () => go({ id: "" }) }, icon(name));
     const cached = it.cached && it.input ? ` (${Math.round((it.cached / it.input) * 100)} % cached)` : "";
     this.facts = h(
@@ -68,7 +68,7 @@ export class ExchangeView extends HTMLElement {
       h("span", {}, h("b", {}, it.ms === null ? duration(Date.now() - it.time * 1000) : duration(it.ms)), it.first_ms !== null ? [" · first byte ", h("b", {}, duration(it.first_ms))] : ""),
       it.input !== null ? h("span", {}, h("b", {}, number(it.input)), ` in${cached} · `, h("b", {}, number(it.output)), " out") : "",
       it.input !== null ? h("span", { title: it.cost === null ? "the price of this model is not known" : "at the prices of the table" }, it.cost === null ? "cost unknown" : h("b", {}, money(it.cost))) : "",
-      h("button", { class: "chain", title: "copy the id", onclick: (event) => copy(it.id, event.target) }, icon("copy"), " ", it.id),
+      h("button", { class: "chain", title: `copy the id ${it.id}`, onclick: (event) => copy(it.id, event.target) }, icon("copy"), " ", it.id.length > 14 ? `${it.id.slice(0, 11)}…` : it.id),
     );
     this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "views of the exchange", onkeydown: (event) => this.tabKey(event) }, TABS.map((name, i) => h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `key ${i + 1}`, onclick: () => go({ tab: name }) }, name, this.count(name))));
     this.panel = h("section", { class: "panelbody", id: "panel", role: "tabpanel", tabindex: "0" });

@@ -7,6 +7,7 @@ export function route(view) {
   const end = Math.max(it.ms ?? Date.now() - it.time * 1000, ...attempts.map((each) => each.ended_ms || each.started_ms), 1);
   const percent = (ms) => `${((ms / end) * 100).toFixed(2)}%`;
   const bar = (kind, from, to, text = "") => [h("i", { class: kind, style: `left:${percent(from)};width:max(3px,${percent(Math.max(to - from, 0))})` }), text ? h("em", { style: from / end > 0.6 ? `right:calc(100% - ${percent(from)} + 6px)` : `left:calc(${percent(Math.min(to, end))} + 6px)` }, text) : ""];
+  const stretch = (kind, from, to, text) => [bar(kind, from, to)[0], (to - from) / end > 0.2 ? h("em", { class: kind, style: `left:calc(${percent(from)} + 8px)` }, text) : ""];
   const line = (label, bars, right, kind = "") => h("div", { class: "gr" }, h("span", { class: kind }, label), h("span", { class: "bar" }, bars), h("span", { class: "num" }, right));
   const rows = [];
   const first = attempts[0]?.started_ms ?? it.ms ?? 0;
@@ -19,7 +20,7 @@ export function route(view) {
     const begin = each.first_ms ?? stop;
     const label = h("b", {}, `${each.provider}:${each.model}`);
     if (failed) rows.push(line(label, bar("f", each.started_ms, stop, each.error || problem(each)), h("span", { class: "pill bad" }, each.status || "no answer")));
-    else rows.push(line(label, [...bar("w", each.started_ms, begin), ...bar("s", begin, stop, begin > each.started_ms ? `first byte ${duration(begin - each.started_ms)}` : "")], each.status ? h("span", { class: "pill ok" }, each.status) : "…"));
+    else rows.push(line(label, [...stretch("w", each.started_ms, begin, `first byte ${duration(begin - each.started_ms)}`), ...stretch("s", begin, stop, `streaming ${duration(stop - begin)}`)], each.status ? h("span", { class: "pill ok" }, each.status) : "…"));
     last = stop;
   });
   const noticed = it.state === "failed" ? `The client got ${it.cut ? "a stream that ends with an error" : `status ${it.status}`}.` : it.state === "active" ? "The answer is still under way." : attempts.length > 1 ? `Nothing but a later first byte, after ${duration(it.first_ms ?? it.ms)}.` : "One attempt, and its answer.";
@@ -28,7 +29,7 @@ export function route(view) {
     "div",
     { class: "pad" },
     h("h3", {}, "Which rule decided"),
-    h("pre", { class: "rulebox" }, rule ? `[models]\n${rule}` : it.provider ? "No rule: the model was named as provider:model, or there is one provider." : "No rule matched and no provider was asked."),
+    h("pre", { class: "rulebox" }, rule ? `[models]\n${rule.replaceAll("'", '"')}` : it.provider ? "No rule: the model was named as provider:model, or there is one provider." : "No rule matched and no provider was asked."),
     h("h3", {}, "Attempts"),
     h("div", { class: "gantt" }, rows, h("div", { class: "gr" }, h("span"), h("span", { class: "scale" }, [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", {}, duration(end * part)))), h("span"))),
     h("h3", {}, "What the client noticed"),

@@ -52,6 +52,8 @@ class Wires {
       if (!this.maps[0].has(one)) this.maps[0].set(one, other);
       if (!this.maps[1].has(other)) this.maps[1].set(other, one);
     }
+    // what is new is open on the client's side: so is its counterpart
+    for (const [one, other] of pairs) if (this.panes[0].isNew(one)) this.panes[1].expose(other);
     const title = { client_request: ["cl", `Client sent · ${summary.client}`], upstream_request: ["up", `Upstream got · ${last?.protocol || "nothing was sent"}`], upstream_reply: ["up", `Upstream answered · ${last?.protocol || ""}`], client_reply: ["cl", `Client got · ${summary.client}`] };
     const heads = names.map((name) => h("h3", {}, h("i", { class: title[name][0] }), title[name][1], h("small", {}, data[name].text ? size(data[name].text.length) : "", data[name].assembled ? " · put together from its frames" : "")));
     const choose = (reply) => () => ((options.reply = reply), view.show("Wires"));
@@ -115,7 +117,7 @@ class Wires {
     const mark = pane.markOf(path);
     const [one, other] = side ? [found?.path, path] : [path, found?.path];
     const kind = mark?.kind || (found ? (same(pane.value, path, this.panes[1 - side].value, found.path) ? "equal" : found.of === path ? "moved" : "inside") : side ? "added" : "own");
-    const why = { equal: "The same value on both wires.", moved: "It stands in another field, or is written in another way.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "Nothing of the other wire stands behind it: this protocol needs it.", own: "It has no counterpart, and no loss was reported for it." }[kind];
+    const why = { equal: "The same value on both wires.", moved: "It stands in another field, or is written in another way.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "Nothing of the other wire stands behind it: this protocol needs it.", own: this.hasPaired(side, path) ? "Its fields have counterparts. Open it." : "Only this protocol knows it. It changes nothing on the other wire, so it is no loss." }[kind];
     const value = (held, at) => (at ? h("pre", { tabindex: "0", role: "region", "aria-label": at }, shown(resolved(held, at))) : "");
     const values = [value(this.panes[0].value, one), value(this.panes[1].value, other)];
     replace(
@@ -123,6 +125,10 @@ class Wires {
       h("div", { class: "rline" }, h("span", { class: `pill ${{ dropped: "bad", changed: "warn", moved: "", invented: "new", emulated: "warn" }[mark?.kind || kind] ?? "ok"}` }, kind), h("span", { class: "pp" }, one ? h("code", {}, one) : "", one && other ? h("span", { class: "faint" }, " → ") : "", other ? h("code", {}, other) : ""), h("span", { class: "why" }, mark ? [h("button", { class: "linkish", onclick: () => this.view.reveal("Losses", { code: mark.code }) }, h("code", {}, mark.code)), ` ${mark.severity} · ${mark.why}`] : why), h("button", { class: "btn ghost", onclick: (event) => copy(path, event.target) }, icon("copy"), "path")),
       h("div", { class: "rvalues" }, values),
     );
+  }
+
+  hasPaired(side, path) {
+    return [...this.maps[side].keys()].some((it) => it.startsWith(`${path}.`) || it.startsWith(`${path}[`));
   }
 
   // Opens a field on both sides, with its counterpart beside it.
@@ -164,7 +170,7 @@ class Wires {
 
   // A mark that was asked for stays until another one is asked for.
   pin({ path, target }) {
-    const theirs = nearest(this.panes[1].value, target || this.counterpart(0, nearest(this.panes[0].value, path))?.path || "");
+    const theirs = nearest(this.panes[1].value, target || this.counterpart(0, path)?.path || "");
     const mine = nearest(this.panes[0].value, path) || (theirs && this.maps[1].get(theirs)) || "";
     if (mine) this.panes[0].expose(mine);
     if (theirs) this.panes[1].expose(theirs);
