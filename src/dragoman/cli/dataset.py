@@ -49,6 +49,13 @@ def _layout_options(required: bool) -> Any:
         click.option(
             "--id", metavar="NAME", default="id", show_default=True, help="The column that names a row."
         ),
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default="local",
+            show_default=True,
+            help="Processes of this machine, or tasks of Ray, whose nodes must all see the files.",
+        ),
         click.option("--workers", type=click.IntRange(1), help="Processes.  [one for each core]"),
         click.option("--json", "as_json", is_flag=True, help="Print the report as JSON to stdout."),
         click.option("--quiet", is_flag=True, help="No progress."),

@@ -112,7 +112,7 @@ class ReplyFile:
 
     def append(self, reply: PromptReply[PromptLine, Any]) -> None:
         """One write with O_APPEND: the line is there as a whole, or cut only by a full disk."""
-        line = jsontext.encode(_row(reply)) + b"\n"
+        line = jsontext.encode(reply_row(reply)) + b"\n"
         if os.write(self._file, line) < len(line):
             raise OSError(f"{self._path}: the disk is full; the next run goes on from here")
 
@@ -183,7 +183,7 @@ def _line(raw: bytes, number: int, name: str) -> PromptLine:
     )
 
 
-def _row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
+def reply_row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
     result, error = reply.result, reply.error
     if result is None:
         problem: dict[str, Any] = {"message": str(error)}

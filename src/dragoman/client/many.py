@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import aclosing
-from typing import Any, Generic, TextIO, TypeVar, Unpack, cast
+from typing import Any, Generic, Protocol, TextIO, TypeVar, Unpack, cast
 
 from msgspec import Struct
 
@@ -139,6 +139,13 @@ class BatchOptions(RequestSettings, total=False):
     progress: bool | OnProgress  # True: a bar on stderr; a function gets a `Progress` after each reply
 
 
+class RateLimit(Protocol):
+    """What spaces events: here, or for several processes together."""
+
+    async def wait(self, count: int = 0) -> None: ...
+    def charge(self, count: int) -> None: ...
+
+
 class RateLimiter:
     """Spaces events evenly: `await wait()` returns when the next one may happen, `charge` counts it.
 
@@ -156,10 +163,15 @@ class RateLimiter:
         self._next = now()
 
     async def wait(self, count: int = 0) -> None:
-        delay = self._next - self._now()
-        self.charge(count)
+        delay = self.reserve(count)
         if delay > 0:
             await self._sleep(delay)
+
+    def reserve(self, count: int) -> float:
+        """The seconds until the next event may happen; `count` events are planned then."""
+        delay = self._next - self._now()
+        self.charge(count)
+        return delay
 
     def charge(self, count: int) -> None:
         if self._interval and count:
@@ -223,8 +235,8 @@ class PromptBatch(Generic[Output]):
             if (value := options.get(name)) is not None and value <= 0:
                 raise ConfigError(f"{name} is more than 0, not {value!r}")
         self._concurrency = options.get("concurrency", 16)
-        self._requests = RateLimiter(options.get("requests_per_minute"))
-        self._tokens = RateLimiter(options.get("tokens_per_minute"))
+        self.requests: RateLimit = RateLimiter(options.get("requests_per_minute"))
+        self.tokens: RateLimit = RateLimiter(options.get("tokens_per_minute"))
         own = BatchOptions.__annotations__.keys() - RequestSettings.__annotations__.keys()
         self._settings = {name: value for name, value in options.items() if name not in own}
         self._last_error, self._alike = "", 0
@@ -263,13 +275,13 @@ class PromptBatch(Generic[Output]):
         async def work() -> None:
             try:
                 for index, prompt in prompts:
-                    await self._tokens.wait()
-                    await self._requests.wait(1)
+                    await self.tokens.wait()
+                    await self.requests.wait(1)
                     reply = await _reply(index, prompt, ask)
                     self._give_up(reply.error)
                     if reply.result is not None:
                         usage = reply.result.usage
-                        self._tokens.charge(usage.input + usage.output)
+                        self.tokens.charge(usage.input + usage.output)
                     await ready.put(reply)
             except Exception as error:
                 await ready.put(error)

@@ -14,6 +14,7 @@ from dragoman.datasets.loss_report import CodeCount, LossReport
 from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
 
 if TYPE_CHECKING:
+    from dragoman.datasets.generation import generate
     from dragoman.datasets.local import translate_files
     from dragoman.datasets.tables import report, translate
 
@@ -25,13 +26,19 @@ __all__ = [
     "RowTranslator",
     "TranslatedRow",
     "Translation",
+    "generate",
     "layout_names",
     "report",
     "translate",
     "translate_files",
 ]
 # What needs the extra is loaded when it is first used
-_MODULES = {"report": "tables", "translate": "tables", "translate_files": "local"}
+_MODULES = {
+    "generate": "generation",
+    "report": "tables",
+    "translate": "tables",
+    "translate_files": "local",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -30,6 +31,7 @@ from dragoman.datasets.worker import REPORTS, Answer, DatasetJob, write_whole
 from dragoman.protocols import names
 
 JOB = "_job.json"
+RunShards = Callable[[DatasetJob, Sequence[int], int], Generator[tuple[int, LossReport]]]
 _DEATHS = 3  # of workers at one shard: it is the shard
 _SHARD_ROWS = 10_000
 
@@ -58,6 +60,7 @@ class JobOptions(TypedDict, total=False):
 
     format: Literal["", "parquet", "jsonl"]
     id: str
+    engine: Literal["local", "ray"]
     workers: int
     shard_rows: int
     resume: bool
@@ -74,8 +77,8 @@ def translate_files(
 
     Without `out` only the report is made. `format` of the output is that of the first file by default. `id`
     is the column that names a row. A process for each core works, or `workers`, on shards of `shard_rows`.
-    `resume` goes on with the job that is in `out`. `on_progress` is called with a `JobProgress` after each
-    shard.
+    With the engine `ray` the shards are tasks of Ray instead, whose nodes must all see the files. `resume`
+    goes on with the job that is in `out`. `on_progress` is called with a `JobProgress` after each shard.
     """
     files = find_files(sources)
     job = _job(files, out, translation, options)
@@ -155,16 +158,24 @@ def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> L
     progress = JobProgress(total, before, before.rows, time.monotonic())
     on_progress = options.get("on_progress")
     todo = sorted({*range(len(job.shards))} - done.keys())
-    crew = _Crew(job, todo, min(options.get("workers") or _cores(), len(todo)))
-    try:
-        for number, report in crew.reports():
+    run_shards: RunShards = _run_shards
+    if options.get("engine") == "ray":
+        run_shards = import_module("dragoman.datasets.ray").run_shards
+    with closing(run_shards(job, todo, options.get("workers") or 0)) as reports:
+        for number, report in reports:
             done[number] = report
             progress.report.merge(report)
             if on_progress:
                 on_progress(progress)
+    return LossReport.merged(done[number] for number in sorted(done))  # whoever was first
+
+
+def _run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[tuple[int, LossReport]]:
+    crew = _Crew(job, todo, min(workers or _cores(), len(todo)))
+    try:
+        yield from crew.reports()
     finally:
         crew.stop()
-    return LossReport.merged(done[number] for number in sorted(done))  # whoever was first
 
 
 class _Crew:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
+from dragoman.core.loss_codes import CODES
+from dragoman.core.losses import Loss
 from dragoman.datasets.columns import Table, conversation_type, is_text, output_columns, pa, rows_of, without
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
@@ -41,13 +43,34 @@ def translate(
     translator = RowTranslator(Translation(source, target, column, **options))
     if isinstance(table, Mapping):
         return _translate_lists(cast(Columns, table), translator, body)
-    arrow = arrow_table(table)
-    kind = conversation_type(arrow.schema, translator.column)
+    return translate_table(arrow_table(table), translator, body)
+
+
+def translate_table(table: Table, translate: RowTranslator, body: Literal["same", "text"]) -> Table:
+    kind = conversation_type(table.schema, translate.column)
     if body == "text" and not is_text(kind):
         kind = pa.string()
-    rows = [translator(row) for row in rows_of(arrow, translator.columns)]
-    columns = without(arrow, translator.columns) | output_columns(rows, kind)
-    return _table_like(arrow, columns)
+    rows = [translate(row) for row in rows_of(table, translate.columns)]
+    return table_like(table, without(table, translate.columns) | output_columns(rows, kind))
+
+
+def reports_of(tables: Iterable[Table], id: str) -> Iterator[LossReport]:
+    """The losses and errors of tables that were translated."""
+    first = 0
+    for table in tables:
+        report = LossReport()
+        losses, errors = table.column("losses").to_pylist(), table.column("error").to_pylist()
+        for name, lost, error in zip(ids_of(table, id, first), losses, errors, strict=True):
+            report.add(name, TranslatedRow(None, [_loss(each) for each in lost or ()], error))
+        first += table.num_rows
+        yield report
+
+
+def _loss(value: Mapping[str, str]) -> Loss:
+    code = value["code"]
+    kind: Any = code.rpartition(".")[2]
+    severity: Any = value["severity"]
+    return Loss(kind, value["where"], CODES[code].meaning if code in CODES else "", code, severity)
 
 
 def report(
@@ -69,7 +92,7 @@ def report(
     return total
 
 
-def _table_like(table: Table, columns: Mapping[str, Any]) -> Table:
+def table_like(table: Table, columns: Mapping[str, Any]) -> Table:
     kind = pa.Table if isinstance(table, pa.Table) else pa.RecordBatch
     return kind.from_arrays([*columns.values()], names=[*columns])
 
@@ -82,11 +105,11 @@ def arrow_table(table: Any) -> Table:
     raise ConfigError(f"expected a table of Arrow or what becomes one, got {type(table).__name__}")
 
 
-def ids_of(table: Table, id: str) -> Iterator[str]:
-    """What names each row in reports."""
+def ids_of(table: Table, id: str, first: int = 0) -> Iterator[str]:
+    """What names each row in reports: its column `id`, or its number from `first` on."""
     if id in table.schema.names:
         return map(str, table.column(id).to_pylist())
-    return map(str, range(table.num_rows))
+    return map(str, range(first, first + table.num_rows))
 
 
 def _translate_lists(table: Columns, translate: RowTranslator, body: str) -> dict[str, list[Any]]:
