@@ -85,6 +85,11 @@ def test_an_import_names_its_extra(statement: str, extra: str) -> None:
     assert python(f"try:\n    {statement}\nexcept ImportError:\n    print('caught')").stdout == "caught\n"
 
 
+def test_ray_is_named() -> None:
+    ran = python("import dragoman.datasets.ray", {"ray"})
+    assert ran.stderr.rstrip().endswith("python -m pip install 'dragoman[ray]'")
+
+
 def test_every_module_can_be_imported_where_there_is_no_posix() -> None:
     """Windows has none of these modules."""
     code = (
