@@ -95,7 +95,8 @@ def test_every_module_can_be_imported_where_there_is_no_posix() -> None:
     code = (
         "import pkgutil, importlib, dragoman\n"
         "for module in pkgutil.walk_packages(dragoman.__path__, 'dragoman.'):\n"
-        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)"
+        "    if module.name.rpartition('.')[2] not in ('__main__', 'ray'):\n"  # Ray itself asks for the platform
+        "        importlib.import_module(module.name)"
     )
     ran = python(code, {"fcntl", "resource", "pwd", "grp", "termios", "uvloop"})
     assert ran.returncode == 0, ran.stderr
