@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from dragoman.cli import main
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import load
+from dragoman.gateway.config.importers.findings import Finding
 from dragoman.gateway.config.importers.litellm import Imported, import_litellm
 from gateway.canned import Answer, Canned, chat
 from gateway.plain import send
@@ -352,7 +355,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         },
         [
             ("by hand", "model_list[2].litellm_params.vertex_credentials"),
-            ("unsupported", "model_list[3].litellm_params"),
+            ("unsupported", "model_list[3]"),
         ],
     ),
     "clouds without a wire": (
@@ -363,8 +366,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         ),
         {"models": {"gpt-4o": "openai:gpt-4o"}},
         [
-            ("unsupported", "model_list[0].litellm_params"),
-            ("unsupported", "model_list[1].litellm_params"),
+            ("unsupported", "model_list[0]"),
+            ("unsupported", "model_list[1]"),
         ],
     ),
     "settings of the server": (
@@ -394,7 +397,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         {},
         [
             ("unsupported", "model_list[0]"),
-            ("unsupported", "model_list[1].litellm_params"),
+            ("unsupported", "model_list[1]"),
             ("by hand", "model_list[2].model_name"),
         ],
     ),
@@ -459,11 +462,15 @@ def test_the_command_prints_the_file_and_its_findings(tmp_path: Path):
 
 def test_the_page_shows_what_the_importer_writes():
     page = (Path(__file__).parents[3] / "docs/how-to/coming-from-litellm.md").read_text("utf-8")
-    source, result = (page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("yaml", "toml"))
-    assert import_litellm(source).text == result
+    blocks = [page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("yaml", "toml", "text")]
+    source, result, findings = blocks
+    got = CliRunner().invoke(main, ["import", "litellm", "-"], input=source)
+    assert got.stdout == result
+    assert got.stderr.startswith(findings)
 
 
 def test_findings_are_values():
     imported: Imported = import_litellm(models(OPENAI))
-    assert imported.findings == ()
+    what = "openai reads OPENAI_API_KEY by itself, for all its models"
+    assert imported.findings == (Finding("exact", "model_list[0].litellm_params.api_key", what),)
     assert imported.variables == ()

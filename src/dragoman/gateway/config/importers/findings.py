@@ -33,6 +33,11 @@ class Findings:
         if finding not in self.items:
             self.items.append(finding)
 
+    def add_once(self, grade: Grade, path: str, what: str) -> None:
+        """Where many fields say the same, the first one is named."""
+        if all(what != each.what for each in self.items):
+            self.add(grade, path, what)
+
 
 class SourceTable:
     """A table of the source. What is taken from it was read; `report_rest` names all that nobody read."""

@@ -53,7 +53,7 @@ def import_litellm(text: str, name: str = "config.yaml") -> Imported:
     findings = Findings()
     source = SourceTable(_parse(text, name), "", findings)
     draft = _Draft(findings)
-    credentials = {each.text("credential_name"): each for each in source.tables("credential_list")}
+    credentials = _read_credentials(source)
     _read_general(source.table("general_settings"), draft)
     _read_settings(source.table("litellm_settings"), draft)
     _read_router(source.table("router_settings"), draft)
@@ -78,6 +78,17 @@ _SECTIONS = {
     "include": "Put the included files into one, then import that.",
     "prompts": "Keep prompts with the client.",
 }
+
+
+def _read_credentials(source: SourceTable) -> dict[str, SourceTable]:
+    credentials: dict[str, SourceTable] = {}
+    for each in source.tables("credential_list"):
+        credentials[each.text("credential_name")] = each
+        what = "its values stand at the providers of the models that name it"
+        each.report("exact", "credential_name", what)
+        each.take("credential_info")
+        each.report("exact", "credential_info", "it is for information only")
+    return credentials
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
@@ -144,10 +155,10 @@ def _read_settings(settings: SourceTable, draft: _Draft) -> None:
             unknown = f"nothing is sent to {callback}", _CALLBACK_ADVICE
             grade, what, advice = _CALLBACKS.get(str(callback), ("unsupported", *unknown))
             settings.report(grade, kind, what, advice)
-    if settings.take("drop_params") is False:
-        advice = "Read x-dragoman-losses where a lost setting matters."
+    if (dropped := settings.take("drop_params")) is not None:
+        advice = "" if dropped else "Read x-dragoman-losses where a lost setting matters."
         what = "what a model does not take is dropped and reported"
-        settings.report("approximate", "drop_params", what, advice)
+        settings.report("exact" if dropped else "approximate", "drop_params", what, advice)
     _report_known(settings, _SETTINGS)
 
 
@@ -183,9 +194,14 @@ def _read_router(router: SourceTable, draft: _Draft) -> None:
     for name, target in aliases.items():
         model = target.get("model") if is_object(target) else target
         draft.aliases[name] = str(model), aliases.place(name)
-    if (seconds := router.number("timeout")) is not None and "request_timeout" not in draft.server:
-        draft.server["request_timeout"] = seconds
-        router.report("approximate", "timeout", "it is the time of the whole request, with its retries")
+        if is_object(target) and target.get("hidden"):
+            what = "lists of models show it like the others"
+            router.findings.add("approximate", f"{aliases.place(name)}.hidden", what)
+    if (seconds := router.number("timeout")) is not None:
+        what = "it is the time of the whole request, with its retries"
+        if draft.server.setdefault("request_timeout", seconds) != seconds:
+            what = "request_timeout of litellm_settings is the time of the whole request"
+        router.report("approximate", "timeout", what)
     _report_known(router, _ROUTER)
 
 
@@ -272,7 +288,7 @@ def _read_models(entries: list[SourceTable], credentials: dict[str, SourceTable]
         try:
             deployment = read_deployment(name, entry, credentials, draft.providers)
         except Unserved as problem:
-            draft.findings.add("unsupported", entry.place("litellm_params"), str(problem), problem.advice)
+            draft.findings.add("unsupported", entry.path, str(problem), problem.advice)
             deployment = None
         entry.report_rest("it is for information only")
         if deployment is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.gateway.config.importers.findings import SourceTable
@@ -181,6 +181,7 @@ def _fill_credential(params: SourceTable, credentials: dict[str, SourceTable]) -
     if name not in credentials:
         params.report("by hand", "litellm_credential_name", f"there is no credential {name!r}", "Add it.")
         return
+    params.report("exact", "litellm_credential_name", "its values stand at the provider")
     params.fill(credentials[name].look("credential_values"))
 
 
@@ -188,7 +189,10 @@ def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str)
     """The key, the headers and the timeouts of the provider."""
     usual = known()[base].key_variables if base in known() else ()
     given = environment(key)
-    if given.removeprefix("env:") not in usual or not given.startswith("env:"):
+    if given.startswith("env:") and given.removeprefix("env:") in usual:
+        what = f"{base} reads {given.removeprefix('env:')} by itself, for all its models"
+        params.findings.add_once("exact", params.place("api_key"), what)
+    else:
         if given:
             table["api_key"] = given
         elif (
@@ -226,21 +230,26 @@ def _joined(providers: dict[str, dict[str, Any]], base: str, table: dict[str, An
     base = re.sub(r"[^a-z0-9-]+", "-", base.lower()).strip("-") or "server"
     if not table and base in known():
         return base
-    number = 1
-    while True:
-        name = base if number == 1 else f"{base}-{number}"
-        is_known = name in known() and "protocol" in table and number == 1
-        if providers.get(name) == table:
-            return name
-        if name not in providers and not is_known:
-            if name not in known() and "protocol" not in table:
-                settings = known()[base]
-                table = {"protocol": settings.protocol, "base_url": settings.base_url, **table}
-                if providers.get(name) == table:
-                    return name
-            providers[name] = table
-            return name
+    if not (base in known() and "protocol" in table) and providers.setdefault(base, table) == table:
+        return base
+    table, number = {**_address(base, table), **table}, 2
+    while providers.setdefault(f"{base}-{number}", table) != table:
         number += 1
+    return f"{base}-{number}"
+
+
+def _address(base: str, table: dict[str, Any]) -> dict[str, Any]:
+    """What the name of a known provider says by itself, for one with another name."""
+    if base not in known() or "protocol" in table:
+        return {}
+    settings = known()[base]
+    if settings.surfaces and "base_url" not in table:
+        return {"surfaces": [_without_default(to_builtins(each)) for each in settings.surfaces]}
+    return {"protocol": settings.protocol, "base_url": settings.base_url}
+
+
+def _without_default(surface: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in surface.items() if value}
 
 
 def _default(params: SourceTable) -> dict[str, Any]:
@@ -293,6 +302,9 @@ def _report_limits(params: SourceTable, shares: dict[str, float]) -> None:
         if shares[kind]:
             what = "it decides the share among deployments of one name; the upstream's own limit is heeded"
             params.report("approximate", kind, what, "Set max_concurrency of the provider for a hard limit.")
+    if shares["order"]:
+        what = "targets of the lowest order share the requests, the others follow in their order"
+        params.findings.add_once("exact", params.place("order"), what)
     for name in ("drop_params", "allowed_openai_params"):
         if params.take(name) is not None:
             params.report("exact", name, "what a model does not take is dropped and reported anyway")
@@ -327,6 +339,8 @@ def _facts(params: SourceTable, info: SourceTable) -> dict[str, Any]:
     if mode and mode not in ("chat", "responses"):
         what = f"requests of {mode} pass unchanged to a provider of the same protocol"
         info.report("approximate", "mode", what)
+    elif mode:
+        info.report("exact", "mode", "the route of a request says it")
     for name in info.names():
         info.take(name)
         info.report("exact", name, "it is for information only, and not needed")
