@@ -1,4 +1,5 @@
-"""Small mutations of what a remembered conversation depends on; the laws must notice each of them.
+"""Mutations of the folds: one parameter that does not count in the key of a checkpoint, or one element of a
+state that is not kept. The laws must notice each of them.
 
     python tools/mutate_memory.py [WORD]      only mutations whose name contains WORD
 
@@ -8,7 +9,9 @@ they missed.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -16,72 +19,74 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import dragoman
+from dragoman.core.fold import Fold
+
 ROOT = Path(__file__).resolve().parent.parent
 LAWS = ("tests/laws/test_one_fact_laws.py", "tests/laws/test_history_laws.py")
+FORGET_PARAMETER = """
+
+def _is_equal(one: object, other: object) -> bool:
+    names = [name for name in {fold}.__struct_fields__ if name != "{field}"]
+    return type(one) is type(other) and all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+{fold}.__eq__ = _is_equal
+{fold}.__hash__ = lambda fold: 1
+"""
+FORGET_STATE = """
+
+def _forget(begin):
+    from msgspec.structs import replace
+
+    def forgetful(self, state=None):
+        if state is not None:
+            state = replace(state, {field}=type(state)().{field})
+        return begin(self, state)
+
+    return forgetful
+
+
+{fold}.begin = _forget({fold}.begin)
+"""
 
 
 class Mutation(NamedTuple):
-    """`before`, in a file below src/dragoman, becomes `after`."""
+    """`text` is added to the module."""
 
     name: str
-    file: str
-    before: str
-    after: str
+    module: str
+    text: str
 
 
-BY_HAND = (
-    Mutation(
-        "chat: forget that a message may depend on the one before",
-        "protocols/openai_chat/messages.py",
-        "    if past and profile.assistant_after_tool:  # there a message depends on the one before\n"
-        "        past = None\n",
-        "",
-    ),
-    Mutation("target without the profile", "pipeline.py", "plan.summarise, profile)", "plan.summarise)"),
-    Mutation("target without the origin", "pipeline.py", "plan.origin, plan.summarise,", "plan.summarise,"),
-    Mutation("target without summarise", "pipeline.py", "plan.origin, plan.summarise,", "plan.origin,"),
-    Mutation(
-        "chat: key without thinks",
-        "protocols/openai_chat/messages.py",
-        "past, thinks, alone, losses)",
-        "past, '', alone, losses)",
-    ),
-    Mutation(
-        "responses: every item repeats",
-        "protocols/openai_responses/messages.py",
-        'return item_type(item, "") in _REPEATING',
-        "return True",
-    ),
-    Mutation(
-        "ledger: namespaces do not matter",
-        "transforms/ledger.py",
-        "if any(type(part) is ToolCall and part.namespace for message in new for part in message.parts):",
-        "if False:",
-    ),
-    Mutation(
-        "history: the same number of messages is the same messages",
-        "core/history.py",
-        "return beginning[-1] is messages[-1] and beginning == messages",
-        "return beginning[-1] is messages[-1] and len(beginning) == len(messages)",
-    ),
-    Mutation(
-        "gemini: contents with fields of their own",
-        "protocols/gemini/messages.py",
-        "    if own(message.extras, PROTOCOL_NAME):\n        return None\n    for part",
-        "    for part",
-    ),
-    Mutation(
-        "head: key without stream",
-        "core/history.py",
-        "request.model, request.stream, request.parallel, *others",
-        "request.model, request.parallel, *others",
-    ),
-)
+def mutations() -> list[Mutation]:
+    for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
+        if module.name.startswith(("dragoman.protocols", "dragoman.transforms", "dragoman.dialects.engine")):
+            importlib.import_module(module.name)
+    found: list[Mutation] = []
+    for fold in Fold.__subclasses__():
+        module, name = fold.__module__, fold.__name__
+        for field in fold.__struct_fields__:
+            text = FORGET_PARAMETER.format(fold=name, field=field)
+            found.append(Mutation(f"{name} without its parameter {field}", module, text))
+        for field in _state_fields(fold):
+            text = FORGET_STATE.format(fold=name, field=field)
+            found.append(Mutation(f"{name} without {field} of its state", module, text))
+    return found
+
+
+def _state_fields(fold: type[Fold]) -> tuple[str, ...]:
+    """Of the state that its runs begin with, where that has fields."""
+    wanted = str(fold.begin.__annotations__.get("state", "")).split(" | ")[0]
+    kind = vars(sys.modules[fold.__module__]).get(wanted)
+    return getattr(kind, "__struct_fields__", ())
 
 
 def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    missed = [each.name for each in BY_HAND if word in each.name and not is_caught(each)]
+    if is_caught(Mutation("nothing", "dragoman.core.fold", "")):
+        sys.exit("the laws fail without a mutation")
+    missed = [each.name for each in mutations() if word in each.name and not is_caught(each)]
     print(f"{len(missed)} missed")
     sys.exit(len(missed))
 
@@ -92,13 +97,8 @@ def is_caught(mutation: Mutation) -> bool:
         for name in ("src", "tests"):
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", tree)
-        file = tree / "src/dragoman" / mutation.file
-        text = file.read_text()
-        if text.count(mutation.before) != 1:
-            sys.exit(
-                f"{mutation.name}: its text stands {text.count(mutation.before)} times in {mutation.file}"
-            )
-        file.write_text(text.replace(mutation.before, mutation.after))
+        file = tree / "src" / (mutation.module.replace(".", "/") + ".py")
+        file.write_text(file.read_text() + mutation.text)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *LAWS]
         environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
         run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)

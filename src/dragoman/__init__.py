@@ -70,10 +70,10 @@ if TYPE_CHECKING:
         stream,
         tool,
     )
-    from dragoman.core.conversation_memory import ConversationMemory
     from dragoman.core.credentials import Credential
     from dragoman.dialects import names as dialects
     from dragoman.exchange import Exchange
+    from dragoman.memory.conversation_memory import ConversationMemory
     from dragoman.protocols import names as protocols
 
 __version__ = "0.1.0"
@@ -146,7 +146,7 @@ __all__ = [
 
 # Where names are found that are not those of the client
 _MODULES = {
-    "ConversationMemory": "dragoman.core.conversation_memory",
+    "ConversationMemory": "dragoman.memory.conversation_memory",
     "Credential": "dragoman.core.credentials",
     "Exchange": "dragoman.exchange",
     "build_tool_results": "dragoman.calls",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,12 +13,10 @@ from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec, Framing, OutgoingRequest
-from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.failures import read_error_body
 from dragoman.core.fields import Body, read_body
-from dragoman.core.history import keep_head, printed_fields
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire
@@ -30,6 +28,8 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
+from dragoman.memory.conversation_memory import ConversationMemory, Reading
+from dragoman.memory.translation import Echo, TranslationTarget, translate
 from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, TranslationPlan
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec, protocol
@@ -78,6 +78,13 @@ class ExchangePlan:
         )
         self.lists_hosted = profile is not None and profile.hosted_tools is not None
         self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Stands for everything in it that decides what a request becomes."""
+        plan = self.translation
+        parties = self.client.codec.name, self.upstream.codec.name, plan.origin
+        return (*parties, plan.dialect, plan.summarise, plan.profile, self.overrides, self.compacts)
 
     @cached_property
     def tagger(self) -> StateTagger:
@@ -154,7 +161,9 @@ class Exchange:
         self.headers: dict[str, str] = {}
         self.resumed = False  # only the new messages were sent
         self._request: Request | None = None  # the client's, in neutral form
+        self._known_echo: Echo | None = None
         self._request_wire: Wire | None = None  # where losses are looked up, as is
+        self._request_data: bytes | None = None  # where the request was not read into objects
         self._pipeline: Pipeline | None = None  # from the first translation on
         self.status = 200
         self.failure: Failure | None = None
@@ -172,6 +181,8 @@ class Exchange:
         """What did not survive so far; `where` and `value` are the field and its text in the source."""
         if not self._losses.items:
             return []
+        if self._request_wire is None and self._request_data is not None:
+            self._request_wire = read_body(self._request_data, self.client.name)
         if self._reply_wire is None and self._reply_body is not None:
             self._reply_wire = read_body(self._reply_body, self.upstream.name)
         return self._losses.with_values(self._request_wire, self._reply_wire)
@@ -240,8 +251,8 @@ class Exchange:
         if not isinstance(body, Body):
             seen = self._glance(body) if self._forwards and wire is None else None
             memory = self._memory if wire is None and not self._forwards else None
-            outline = memory.outline("", self.client, body) if memory else None
-            body = Body(body, self.client.name, seen, wire, outline)
+            reading = memory.read("", self.client, body) if memory else None
+            body = Body(body, self.client.name, seen, wire, reading)
         if self._forwards and self._plan.lists_hosted:
             self._forwards = not self._withholds_tools(body.wire)
         if self._forwards and self._plan.overrides:
@@ -256,7 +267,8 @@ class Exchange:
         if forwarded:
             return self._forward_bytes(forwarded, model, stream)
         try:
-            return self._print(self._translate(with_cached_tools(body.outline), model, stream))
+            known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
+            return known or self._print(self._translate(with_cached_tools(body.wire), model, stream))
         except TOO_DEEP:
             raise _too_deep(self.client) from None
 
@@ -283,13 +295,7 @@ class Exchange:
 
     def _print(self, out: Wire) -> bytes:
         """The upstream's request as text; what was printed for an earlier request is not printed again."""
-        request, turns = self._request, self.upstream.turns
-        if request and request.head:
-            return jsontext.encode_spliced(out, turns, printed_fields(request.head, request.model))
-        out = with_encoded_tools(out, request.tools if request else ())
-        if request and request.past:
-            return jsontext.encode_spliced(out, turns, jsontext.PrintedFields())
-        return jsontext.encode(out)
+        return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
         seen, data = body.glance, body.data
@@ -304,19 +310,47 @@ class Exchange:
                 return renamed
         return jsontext.encode({**body.wire, **changes})
 
+    def _translate_known(self, body: Body, model: str | None, stream: bool | None) -> bytes | None:
+        """The request as text, where its conversation is known; None where it takes all of it."""
+        reading, overrides = body.outline, self._plan.overrides
+        if not isinstance(reading, Reading) or self._compaction or self._rounds:
+            return None
+
+        def change_head(head: Request, losses: Losses) -> Request:
+            head = _routed(head, model, stream)
+            return apply_overrides(overrides, head, losses) if overrides else head
+
+        def change_wire(wire: Wire, losses: Losses) -> Wire:
+            return add_extra(overrides, wire, losses) if overrides else wire
+
+        key = self._plan.key, model, stream
+        known = translate(
+            reading, self.client, TranslationTarget(key, change_head, change_wire, self._new_pipeline)
+        )
+        if known is None:
+            return None
+        self._pipeline, self._losses = known.pipeline, known.losses
+        self._request, self._known_echo = known.request, known.echo
+        if self._losses.items or known.decoding.items:
+            before = known.decoding if self._plan.is_foreign else ()
+            self._losses.respell(self.client.spelling, known.source, before)
+        if self._plan.strict:
+            self._losses.refuse(self._plan.strict)
+        self._address(known.sent.model, known.sent.stream, known.wire)
+        self._request_data = body.data
+        cache_tools(reading.fields, known.request.tools)
+        return known.body
+
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
         request = self.client.decode_request(wire, decoding)
-        model = request.model if model is None else model
-        stream = request.stream if stream is None else stream
-        if model != request.model or stream != request.stream:
-            request = replace(request, model=model, stream=stream)
+        request = _routed(request, model, stream)
         if overrides := self._plan.overrides:
             request = apply_overrides(overrides, request, self._losses)
         self._request = request
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
-        self._pipeline = self._new_pipeline()
+        self._pipeline = self._new_pipeline(self._losses)
         sent, out = self._pipeline.encode_request(self._rounds(request) if self._rounds else request)
         if overrides:
             out = add_extra(overrides, out, self._losses)
@@ -328,7 +362,6 @@ class Exchange:
             self._losses.refuse(self._plan.strict)
         self._address(sent.model, sent.stream, out)
         cache_tools(wire, request.tools)
-        keep_head(wire.get(self.client.turns), request.tools)
         self._request_wire = wire
         return out
 
@@ -406,7 +439,7 @@ class Exchange:
         return wire if tagged is data else jsontext.decode(tagged)
 
     def _translate_reply(self, wire: Wire) -> Wire:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
         self._reply_wire = wire
         field, several = self.upstream.answers, self.client.answers
         if field and several and jsontext.is_array(given := wire.get(field)) and len(given) > 1:
@@ -435,7 +468,7 @@ class Exchange:
         return self._read_pipeline().read_stream()
 
     def _read_pipeline(self) -> Pipeline:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
         return pipeline
 
     @property
@@ -483,14 +516,23 @@ class Exchange:
             body = renamed
         return self._plan.tagger.body(body)
 
+    def _echo(self) -> bytes:
+        """What the reply repeats of its request: the same for all requests with this head."""
+        encode, known = self.client.echo, self._known_echo
+        if encode is None or known is None:
+            return b""
+        if not known.text:
+            known.text = encode(self._request)
+        return known.text
+
     def _translate_usual(self, response: Response, body: bytes) -> bytes:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
         try:
             response = pipeline.restore(response)
         except UpstreamError as error:
             return jsontext.encode(self.error(error.failure))
         self._reply_body = body
-        out = self.client.write_usual_reply(response, self._request)
+        out = self.client.write_usual_reply(response, self._request, self._echo())
         if out is None:
             out = self.client.encode_response(response, self._losses, self._request)
         if self._request and jsontext.is_object(out):
@@ -525,17 +567,17 @@ class Exchange:
         return self._translate_stream(framing)
 
     def _translate_stream(self, framing: Framing | None) -> TranslatedStream:
-        self._pipeline = pipeline = self._pipeline or self._new_pipeline()
+        self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
         plan, request = self._plan, self._request
         if request and (request.settings.n or 1) > 1 and self.upstream.answers and self.client.answers:
             return stream_answers(pipeline, plan.upstream, plan.client, request, plan.strict, framing)
         return pipeline.translate_stream(plan.client, request, plan.strict, framing)
 
-    def _new_pipeline(self) -> Pipeline:
+    def _new_pipeline(self, losses: Losses) -> Pipeline:
         plan, created = self._plan, self._reply_created
         return Pipeline(
             plan.translation,
-            self._losses,
+            losses,
             self._reply_id,
             self._reply_model,
             int(time.time()) if created is None else created,
@@ -564,6 +606,15 @@ class Exchange:
 
 def _unreadable(error: WireError) -> Failure:
     return Failure("server", f"malformed upstream answer: {error}", 502)
+
+
+def _routed(request: Request, model: str | None, stream: bool | None) -> Request:
+    """`request` with what the URL, or routing, decides."""
+    model = request.model if model is None else model
+    stream = request.stream if stream is None else stream
+    if model == request.model and stream == request.stream:
+        return request
+    return replace(request, model=model, stream=stream)
 
 
 def _too_deep(codec: Codec) -> WireError:

@@ -1,7 +1,8 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
-    request:   summarising → restrict → with_offered_tools → Ledger.prepare → dialect.render → session
-               → encode_request
+    messages:  (decode) → WithoutImages → WithoutSummarised → Identify → JoinPieces → Pair
+               → Rename → Tally → dialect → encode (→ print)
+    head:      summarising → restrict → with_offered_tools → fit_head → dialect → encode_around
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
                → Summary → stream_encoder → framing
 
@@ -12,14 +13,18 @@ client's protocol understands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property, lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
-from dragoman.core.codec import Codec, Frame, Framing, Pipe, ProtocolLimits, Stage
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core.codec import Codec, Frame, Framing, Pipe, ProtocolLimits, SessionCodec, Stage
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.fields import read_body
+from dragoman.core.fold import EncodedMessages, Fold, FoldRun, end, report
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import (
@@ -28,6 +33,7 @@ from dragoman.core.model import (
     Failure,
     Foreign,
     HostedTool,
+    Message,
     Request,
     Response,
     Text,
@@ -35,6 +41,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.protocol import Protocol
+from dragoman.core.token_estimate import Tally, TallyRun
 from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
 from dragoman.framing.jsonarray import JSON_ARRAY
@@ -42,15 +49,22 @@ from dragoman.framing.splice import DeltaSplice
 from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
+from dragoman.transforms import breakpoints
+from dragoman.transforms.breakpoints import LatestMarks
 from dragoman.transforms.compaction import Summary, summarising
+from dragoman.transforms.content import JoinPieces, WithoutImages, WithoutSummarised
 from dragoman.transforms.context_edits import edit_context
 from dragoman.transforms.hosted import with_offered_tools
-from dragoman.transforms.ledger import Ledger
+from dragoman.transforms.identify import Identify, IdentifyRun
+from dragoman.transforms.ledger import Ledger, fit_head
+from dragoman.transforms.name import Rename
+from dragoman.transforms.pairing import Pair
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.restrictions import restrict, restricts
 from dragoman.transforms.rounds import RoundJoiner
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
+from dragoman.transforms.tools import Flattened, Names, flatten
 
 _BROKEN = (WireError, *TOO_DEEP)
 
@@ -111,32 +125,107 @@ class Pipeline:
         return self._new_ledger(self.profile or UNKNOWN)
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
-        """`request` as the upstream takes it: in neutral form, and as its wire."""
-        plan = self._plan
-        profile = self.profile = self.profile or profile_of(request.model, "", self._codec.name)
-        if request.past:
-            request.past.target = _target(plan.client, self._codec.name, plan.origin, plan.summarise, profile)
+        """`request` as the upstream takes it: in neutral form, without its messages, and as its wire."""
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
             self._summary = Summary(self._compaction_part)
         if request.edits is not None and not self._compacts:
             request = edit_context(request, self.losses)
             self.edits = request.edits
-        if restricts(profile):
-            request = restrict(request, profile, self.losses)
-        if HostedTool in map(type, request.tools):
-            request = with_offered_tools(request, self._codec.limits(profile), self._codec.name, self.losses)
-        self.ledger = self._new_ledger(profile)
-        prepared = self.ledger.prepare(request, plan.summarise)
-        if plan.dialect:
-            prepared = plan.dialect.render(prepared, self.losses)
+        head = replace(request, messages=())
+        runs = [fold.begin() for fold in self.prepare_folds(head, whole=True)]
+        paired = end(runs, request.messages)
+        identified = find_run(runs, IdentifyRun)
+        prepared = self.prepare(head, identified.used, len(runs))
+        self.adopt(prepared, identified)
+        collect(prepared.order, runs, self.losses)
+        writing = self.write(prepared)
         if self._codec.session:
-            self.session = SessionTurn(self._codec.session, request, prepared)
-            prepared = self.session.begin()
-        wire = self._codec.encode_request(prepared, self.losses, profile)
+            return self._begin_session(request, writing, paired, self._codec.session)
+        runs = [fold.begin() for fold in writing.folds]
+        entries = end(runs, paired)
+        self.ledger.tally = find_run(runs, TallyRun)
+        finished = writing.finish(entries, writing.facts(runs))
+        collect(finished.order, runs, self.losses)
         if self._summary:  # what its request needs and the client's did not have is no loss of the client's
             self.losses.items = {loss: None for loss in self.losses.items if loss.kind != "invented"}
-        return prepared, wire
+        return finished.head, finished.wire
+
+    def _begin_session(
+        self, request: Request, writing: Writing, paired: Sequence[Message], session: SessionCodec
+    ) -> tuple[Request, Wire]:
+        runs = [fold.begin() for fold in writing.rendering]
+        messages = end(runs, paired)
+        self.ledger.tally = find_run(runs, TallyRun)
+        head, order = writing.declare(runs[-1].facts())
+        collect(order, runs, self.losses)
+        self.session = SessionTurn(session, request, replace(head, messages=tuple(messages)))
+        begun = self.session.begin()
+        return head, self._codec.encode_request(begun, self.losses, self._known_profile)
+
+    def takes_messages_apart(self, head: Request) -> bool:
+        """Whether each message is translated by itself; else all are looked at together."""
+        edited = (head.compaction or head.edits is not None) and not self._compacts
+        return not edited and self._codec.session is None
+
+    @property
+    def _known_profile(self) -> ModelProfile:
+        return self.profile or UNKNOWN
+
+    def prepare_folds(self, head: Request, whole: bool, holds: bool = False) -> tuple[Fold, ...]:
+        """What the client's messages pass through first. `whole`: all of them come together. `holds`: nothing
+        goes on that later ones may change."""
+        plan, codec = self._plan, self._codec
+        profile = self.profile = self.profile or profile_of(head.model, "", codec.name)
+        client, upstream = plan.client, codec.limits(profile)
+        folds: list[Fold] = []
+        if profile.images is False:
+            folds.append(WithoutImages())
+        if plan.summarise:
+            folds.append(WithoutSummarised())
+        declared: frozenset[tuple[str, str]] = frozenset()
+        if client.namespaces and not upstream.namespaces:
+            offered = restrict(head, profile, Losses()) if restricts(profile) else head
+            if HostedTool in map(type, head.tools):
+                offered = with_offered_tools(offered, upstream, codec.name, Losses())
+            declared = frozenset(flatten(offered.tools, Losses(), upstream).declared)
+        marks = sum([1 for text in head.system if text.cache])
+        limits_marks = upstream.cache_breakpoints and codec.name != client.protocol
+        most = breakpoints.MOST - marks if limits_marks and not whole else None
+        folds.append(Identify(client, upstream, plan.origin, codec.name, plan.summarise, declared, most))
+        if limits_marks and whole:
+            folds.append(LatestMarks(upstream, marks))
+        if client.text_pieces:
+            folds.append(JoinPieces(upstream))
+        folds.append(Pair(upstream, whole, holds))
+        return tuple(folds)
+
+    def prepare(self, head: Request, used: Mapping[str, None], folds: int) -> Prepared:
+        """`head` as the upstream takes it; `used` are the names that the conversation calls. `folds` is how
+        many `prepare_folds` gave."""
+        client, profile, runs = self._plan.client, self._known_profile, [*range(folds)]
+        upstream = self._codec.limits(profile)
+        restricted, flat, settled, fitted = Losses(), Losses(), Losses(), Losses()
+        if restricts(profile):
+            head = restrict(head, profile, restricted)
+        first = [runs.pop(0)] if profile.images is False else ()
+        if HostedTool in map(type, head.tools):
+            head = with_offered_tools(head, upstream, self._codec.name, flat)
+        flattened = flatten(head.tools, flat, upstream)
+        if self._codec.name != client.protocol:
+            system = breakpoints.settle_system(head.system, upstream.cache_breakpoints, settled)
+            head = head if system is head.system else replace(head, system=system)
+        head, names = fit_head(head, flattened, used, client.schema_field, fitted)
+        order = restricted, *first, flat, *runs[:-1], settled, runs[-1], fitted
+        return Prepared(head, flattened, names, order)
+
+    def adopt(self, prepared: Prepared, identified: IdentifyRun) -> None:
+        """What the response needs of the request."""
+        self.ledger = self._new_ledger(self.profile or UNKNOWN)
+        self.ledger.adopt(prepared.head, prepared.flattened, prepared.names, identified)
+
+    def write(self, prepared: Prepared) -> Writing:
+        return Writing(self._plan, prepared, self._known_profile)
 
     def decode_response(self, wire: Wire, losses: Losses) -> Response:
         """The upstream's whole reply in the client's terms; `losses` collects those of the decoder alone.
@@ -202,10 +291,92 @@ class Pipeline:
         return Ledger(plan.client, codec.limits(profile), plan.origin, codec.name, self.losses)
 
 
-@lru_cache(1024)
-def _target(*facts: Hashable) -> object:
-    """Stands for everything beside a message that decides what the message becomes."""
-    return object()
+# Losses in the order in which they are reported: a number stands for those of a run
+LossOrder = tuple[Losses | int, ...]
+Facts = tuple[Any, Any]
+T = TypeVar("T", bound=FoldRun)
+
+
+def collect(order: LossOrder, runs: Sequence[FoldRun], losses: Losses) -> None:
+    for each in order:
+        if isinstance(each, Losses):
+            if each.items:
+                losses.extend(each)
+        elif runs[each].more:
+            report((runs[each],), losses)
+        elif (lost := runs[each].losses).items:
+            losses.extend(lost)
+
+
+def find_run(runs: Sequence[FoldRun], kind: type[T]) -> T:
+    for run in runs:
+        if type(run) is kind:
+            return run
+    raise LookupError(kind)
+
+
+class Prepared(Struct, frozen=True):
+    """The head of a request in the upstream's terms; `order`: the losses of the head and of its messages."""
+
+    head: Request
+    flattened: Flattened
+    names: Names
+    order: LossOrder
+
+
+class FinishedRequest(Struct, frozen=True):
+    """`head` as it was sent, and the whole body."""
+
+    head: Request
+    wire: Wire
+    order: LossOrder
+
+
+class Writing:
+    """A prepared request on its way to the upstream's wire: the folds that its messages pass through next,
+    and its other fields, which depend on what these found. It depends on nothing else."""
+
+    def __init__(self, plan: TranslationPlan, prepared: Prepared, profile: ModelProfile) -> None:
+        self._plan, self._head, self._profile = plan, prepared.head, profile
+        self._order: list[Losses | int] = []
+        head, names = self._head, prepared.names
+        folds: list[Fold] = [Rename(names.renamed)] if names.changed else []
+        folds.append(Tally())
+        if plan.dialect:
+            grammar = Losses()
+            folds.append(plan.dialect.history(head, grammar))
+            self._order.append(grammar)
+            head = plan.dialect.declared(head, (), Losses())
+        self.rendering = tuple(folds)
+        self.folds = (*folds, *plan.codec.conversation.encode_messages(head, profile))
+
+    def facts(self, runs: Sequence[FoldRun]) -> Facts:
+        """What the other fields need of the messages: of the last run that renders and the first that
+        encodes."""
+        first = len(self.rendering)
+        return runs[first - 1].facts() if self._plan.dialect else None, runs[first].facts()
+
+    def declare(self, facts: Any) -> tuple[Request, LossOrder]:
+        """The head, with its tools in the prompt where it is in a dialect, whose `facts` these are."""
+        if not self._plan.dialect:
+            return self._head, ()
+        declared = Losses()
+        head = self._plan.dialect.declared(self._head, facts, declared)
+        return head, (*self._order, declared, len(self.rendering) - 1)
+
+    def finish(self, entries: Any, facts: Facts) -> FinishedRequest:
+        """The whole request, in which `entries` are the messages."""
+        head, order = self.declare(facts[0])
+        before, after, first = Losses(), Losses(), len(self.rendering)
+        messages = EncodedMessages(entries, facts[1], partial(_divide, before))
+        wire = self._plan.codec.conversation.encode_around(head, messages, after, self._profile)
+        return FinishedRequest(head, wire, (*order, before, *range(first, len(self.folds)), after))
+
+
+def _divide(before: Losses, losses: Losses) -> None:
+    """What was reported so far comes before the losses of the messages."""
+    before.extend(losses)
+    losses.items.clear()
 
 
 class EventReader:

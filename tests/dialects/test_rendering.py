@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from dialects.parsing import tool
 from dragoman import Exchange
 from dragoman.core.errors import ConfigError
-from dragoman.core.footprint import Footprint
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -21,7 +20,6 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
-    Past,
     Reasoning,
     Request,
     State,
@@ -456,13 +454,14 @@ BEFORE = {
 @pytest.mark.parametrize("name", names())
 def test_a_known_message_is_written_as_the_messages_before_it_demand(name: str, first: str) -> None:
     second, third = user(ToolResult("c", "search", (Text("found"),))), model(ToolCall("d", "now", "{}"))
-    made: dict[Any, Any] = {}
     for before in (BEFORE[first], *BEFORE.values()):
         messages = (before, second, third)
+        fold = dialect(name).history(Request("m", messages), Losses())
+        whole = fold.begin().feed(messages)
         for count in (1, 2, 3):
-            request = Request("m", messages, past=Past(messages[:count], made, Footprint()))
-            known = dialect(name).render(request, Losses())
-            assert known.messages == dialect(name).render(Request("m", messages), Losses()).messages
+            run = fold.begin()
+            written = run.feed(messages[:count])
+            assert [*written, *fold.begin(run.state()).feed(messages[count:])] == whole
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:

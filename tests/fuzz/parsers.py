@@ -16,7 +16,6 @@ from dialects.strategies import FRAGMENTS
 from dragoman import Exchange
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
-from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
@@ -37,6 +36,7 @@ from dragoman.http.client.reply import HttpReply
 from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.server import WebSocket
 from dragoman.http.write_batch import WriteBatch
+from dragoman.memory.conversation_memory import ConversationMemory
 from dragoman.protocols import codec, names, server, upstream, upstream_names
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled

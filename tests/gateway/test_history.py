@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.gateway.large_bodies import LARGE
+from dragoman.memory.conversation_memory import ConversationMemory
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import Got, send
 from gateway.running import running
@@ -22,14 +22,14 @@ KEYS = '[server]\nkeys = ["key-a", "key-b"]\n'
 def recalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """The scope of each request that was looked up, and whether its conversation was known."""
     found: list[tuple[str, bool]] = []
-    outline = ConversationMemory.outline
+    read = ConversationMemory.read
 
     def recording(self: ConversationMemory, scope: str, *rest: Any) -> Any:
-        known = outline(self, scope, *rest)
+        known = read(self, scope, *rest)
         found.append((scope, known is not None))
         return known
 
-    monkeypatch.setattr(ConversationMemory, "outline", recording)
+    monkeypatch.setattr(ConversationMemory, "read", recording)
     return found
 
 

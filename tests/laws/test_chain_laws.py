@@ -12,11 +12,11 @@ import pytest
 
 import dragoman
 from dragoman.core import jsontext
-from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.events import unfold
 from dragoman.core.losses import Losses
 from dragoman.core.seal import MAGIC
 from dragoman.framing.sse import Encoder
+from dragoman.memory.conversation_memory import ConversationMemory
 from dragoman.protocols import codec
 from goldens.echo import next_request
 from goldens.pieces import MODELS

@@ -11,9 +11,7 @@ import pytest
 
 import dragoman
 from dragoman.core import jsontext
-from dragoman.core.conversation_memory import ConversationMemory
-from dragoman.core.footprint import Footprint, KeptResult
-from dragoman.core.model import Past
+from dragoman.memory.conversation_memory import ConversationMemory
 from dragoman.protocols import codec
 
 MAX = 800_000
@@ -169,7 +167,7 @@ def test_divided_runs_keep_no_text_twice() -> None:
         for end in range(99, 99 - count, -1):
             branch = written("openai-chat", [*entries[:end], _said("openai-chat", f"no {end}"), entries[0]])
             for body in each_twice([written("openai-chat", entries), branch]):
-                memory.outline("", codec("openai-chat"), body)
+                memory.read("", codec("openai-chat"), body)
 
     used = measured(memory, fill, 79)
     assert used < 1.3 * memory.size < 1_000_000
@@ -194,24 +192,14 @@ def test_the_longest_unused_target_goes_first() -> None:
     memory, body = ConversationMemory(1_000_000), conversation("openai-chat", 0, "x" * 5_000, 20)
     for target in ("a", "a", "b", "c", "d", "e", "a", "b"):
         send(memory, "openai-chat", "anthropic", body, origin=target)
-    prefix = memory.outline("", codec("openai-chat"), body)["messages"].prefix  # pyright: ignore[reportOptionalSubscript]
-    before = [*prefix.made]
+    reading = memory.read("", codec("openai-chat"), body)
+    assert reading
+    prefix = reading.prefix
+    assert prefix
+    before = [*prefix.entries]
     for number in range(1, 10):
         for _ in "ab":
             send(memory, "openai-chat", "anthropic", conversation("openai-chat", number, "x" * 1_000))
         send(memory, "openai-chat", "anthropic", body, origin="a")
-    assert 1 <= len(prefix.made) < len(before)
-    assert before[0] in prefix.made
-
-
-def test_another_thread_drops_a_result_while_the_oldest_is_looked_for() -> None:
-    made: dict[Any, KeptResult] = {}
-
-    class Used(int):
-        def __lt__(self, other: int) -> bool:
-            made.pop(0, None)
-            return int(self) < int(other)
-
-    made |= {number: KeptResult(size=1, used=Used(number)) for number in range(8)}
-    Past((), made, Footprint()).keep("new", KeptResult(size=1))
-    assert list(made) == [1, 2, 3, 4, 5, 6, 7, "new"]
+    assert 1 <= len(prefix.entries) < len(before)
+    assert before[0] in prefix.entries

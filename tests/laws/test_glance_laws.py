@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.known_bodies import KnownBodies
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Request, Response, Wire
+from dragoman.memory.forwarded_bodies import KnownBodies
 from dragoman.protocols import codec, names, server
 from laws.strategies import requests, responses, values
 

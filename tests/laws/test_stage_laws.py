@@ -32,6 +32,7 @@ from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
 from dragoman.transforms.sequence import Sequencer
 from laws.strategies import images, states
+from transforms.prepared import prepare
 
 NUMBERS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 STRINGS: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -101,7 +102,7 @@ def restored(
     losses = Losses()
     ledger = Ledger(client, upstream, "them@home", "them", losses)
     if prepared:
-        ledger.prepare(Request("m", (Message("user", (Text("go"),)),), tools=TOOLS), summarise=False)
+        prepare(ledger, Request("m", (Message("user", (Text("go"),)),), tools=TOOLS))
     stage = Restorer(ledger, "of-its-own")
     try:
         out = stage.whole(reply) if whole else EventStage.whole(stage, reply)

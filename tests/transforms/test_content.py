@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.fold import end
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -20,7 +22,8 @@ from dragoman.core.model import (
     Url,
 )
 from dragoman.exchange import Exchange
-from dragoman.transforms.content import joined, settle_part, without_images
+from dragoman.transforms.content import JoinPieces, settle_part, without_images
+from dragoman.transforms.pairing import facts_of
 
 WAV, WEBP, AVI = "UklGRiQAAABXQVZFZm10", "UklGRiQAAABXRUJQVlA4", "UklGRiQAAABBVkkgTElT"
 PNG, JPEG, PDF = "iVBORw0KGgoAAAA", "/9j/4AAQ", "JVBERi0xLjQ"
@@ -135,6 +138,12 @@ PIECES: dict[str, tuple[list[AnyPart], list[AnyPart]]] = {
     "hidden thoughts stay": ([Reasoning("", hidden=True)] * 2, [Reasoning("", hidden=True)] * 2),
     "extras stay": ([Text("a"), Text("b", extras=EXTRAS)], [Text("a"), Text("b", extras=EXTRAS)]),
 }
+
+
+def joined(messages: list[Message]) -> list[Message]:
+    limits = ProtocolLimits()
+    runs = [JoinPieces(limits).begin()]
+    return [facts.message for facts in end(runs, [facts_of(message, limits) for message in messages])]
 
 
 @pytest.mark.parametrize("parts, whole", PIECES.values(), ids=PIECES)

@@ -33,6 +33,7 @@ from dragoman.core.model import (
 from dragoman.protocols import codec
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.restorer import Restorer
+from transforms.prepared import prepare
 
 PLAIN = ProtocolLimits()
 SIGNING = ProtocolLimits(call_state=True, text_state=True)
@@ -50,7 +51,7 @@ def restored(
 ) -> tuple[list[Event], list[str]]:
     losses = Losses()
     ledger = Ledger(client, upstream, "them", "them", losses)
-    ledger.prepare(Request("m", (Message("user", (Text("go"),)),), tools=tools), summarise=False)
+    prepare(ledger, Request("m", (Message("user", (Text("go"),)),), tools=tools))
     stage = Restorer(ledger)
     return [out for event in events for out in stage.feed(event)], [str(loss) for loss in losses]
 
@@ -153,7 +154,7 @@ def test_G97_a_signature_of_a_call_travels_in_its_id() -> None:
     assert isinstance(start.part, ToolCall)
     echoed = Message("assistant", (ToolCall(start.part.id, "f", "{}"),))
     ledger = Ledger(PLAIN, SIGNING, "them", "them", Losses())
-    prepared = ledger.prepare(Request("m", (echoed,)), summarise=False)
+    prepared = prepare(ledger, Request("m", (echoed,)))
     assert prepared.messages[0].parts == (ToolCall("1", "f", "{}", state=State("them", "sig")),)
 
 
@@ -165,7 +166,7 @@ def test_a_signature_of_a_text_travels_behind_it() -> None:
     assert isinstance(carried, PartDelta)
     echoed = Message("assistant", (Text("hi"), Reasoning(hidden=True, state=carried.state)))
     ledger = Ledger(PLAIN, SIGNING, "them", "them", Losses())
-    assert ledger.prepare(Request("m", (echoed,)), summarise=False).messages[0].parts == (
+    assert prepare(ledger, Request("m", (echoed,))).messages[0].parts == (
         Text("hi", state=State("them", "sig")),
     )
 
@@ -182,7 +183,7 @@ def test_reasoning_travels_in_an_id_where_its_own_slot_is_not_echoed() -> None:
     assert isinstance(start.part, ToolCall)
     echoed = Message("assistant", (ToolCall(start.part.id, "f", "{}"),))
     ledger = Ledger(FORGETFUL, PLAIN, "them", "them", Losses())
-    assert ledger.prepare(Request("m", (echoed,)), summarise=False).messages[0].parts == (
+    assert prepare(ledger, Request("m", (echoed,))).messages[0].parts == (
         Reasoning("hm", state=State("them", "sig")),
         ToolCall("1", "f", "{}"),
     )
@@ -203,7 +204,7 @@ def test_G98_what_is_too_long_for_an_id_is_withheld_and_reported() -> None:
 def test_an_invented_id_never_repeats_one_of_the_history() -> None:
     history = Message("assistant", (ToolCall("call_dgm_4", "f", "{}"),))
     ledger = Ledger(PLAIN, PLAIN, "them", "them", Losses())
-    ledger.prepare(Request("m", (history,)), summarise=False)
+    prepare(ledger, Request("m", (history,)))
     (start, *_) = Restorer(ledger).feed(PartStart(0, ToolCall("", "f")))
     assert isinstance(start, PartStart)
     assert isinstance(start.part, ToolCall)
@@ -219,7 +220,7 @@ def test_G125_an_answer_without_the_call_that_was_required_is_reported() -> None
         tools=(ToolDeclaration("f"),),
         tool_choice=ToolChoice("required"),
     )
-    ledger.prepare(request, summarise=False)
+    prepare(ledger, request)
     assert list(Restorer(ledger).feed(END)) == [END]
     assert [loss.where for loss in losses] == ["tool_choice"]
 
@@ -241,7 +242,7 @@ def test_arguments_of_the_history_that_were_encoded_twice(
     losses = Losses()
     ledger = Ledger(PLAIN, PLAIN, "them", "them", losses)
     messages = (Message("assistant", (ToolCall("1", "f", given),)), Message("user", (ToolResult("1", "f"),)))
-    prepared = ledger.prepare(Request("m", messages), summarise=False)
+    prepared = prepare(ledger, Request("m", messages))
     sent = prepared.messages[0].parts[0]
     assert isinstance(sent, ToolCall)
     assert sent.arguments == expected
@@ -255,7 +256,7 @@ def test_strict_is_left_off_where_a_map_would_have_to_be_empty(protocol: str) ->
     schema = {"type": "object", "properties": {"env": {"type": "object"}}, "additionalProperties": False}
     ledger = Ledger(PLAIN, limits, "them", protocol, losses)
     tool = ToolDeclaration("f", parameters=schema, strict=True)
-    sent = ledger.prepare(Request("m", (Message("user", (Text("go"),)),), tools=(tool,)), summarise=False)
+    sent = prepare(ledger, Request("m", (Message("user", (Text("go"),)),), tools=(tool,)))
     assert isinstance(sent.tools[0], ToolDeclaration)
     assert not sent.tools[0].strict
     assert (sent.tools[0].parameters or {})["properties"]["env"].get("additionalProperties") is None

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from dragoman import Exchange
+from dragoman.core.fold import end, report
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, Media, Message, Request, Settings, Text, ToolDeclaration, ToolResult
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.profiles import profile_of
 from dragoman.protocols import upstream_names
+from dragoman.transforms.content import WithoutImages
 from dragoman.transforms.restrictions import restrict, restricts
 
 IMAGE = Media("image", "image/png", Base64("iVBORw0KGgo"), where="messages[0].content[1]")
@@ -88,9 +90,11 @@ def test_tools_beyond_the_limit():
 def test_g76_images_for_a_text_only_model():
     losses = Losses()
     messages = (Message("user", (Text("look"), IMAGE)), Message("user", (ToolResult("1", "f", (IMAGE,)),)))
-    request = restrict(Request("m", messages), ModelProfile(images=False), losses)
-    assert all(isinstance(part, Text) for part in request.messages[0].parts)
-    result = request.messages[1].parts[0]
+    runs = [WithoutImages().begin()]
+    seen = end(runs, messages)
+    report(runs, losses)
+    assert all(isinstance(part, Text) for part in seen[0].parts)
+    result = seen[1].parts[0]
     assert isinstance(result, ToolResult)
     assert all(isinstance(part, Text) for part in result.content)
     assert {loss.code for loss in losses} == {"media.image.changed"}

@@ -10,7 +10,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, ToolCall, ToolDeclaration, ToolResult
-from dragoman.transforms.tools import Flattened, freeform, functional, unflatten
+from dragoman.transforms.tools import Flattened, flatten_call, flatten_result, freeform, functional, unflatten
 
 PLAIN = ProtocolLimits()
 RICH = ProtocolLimits(
@@ -63,11 +63,11 @@ def test_G90_history_is_flattened_too() -> None:
         ToolCall("2", "search", "{}", namespace="docs"),
     ]
     flattened = Flattened([PATCH, NESTED], PLAIN, Losses())
-    assert [flattened.call(call) for call in calls] == [
+    assert [flatten_call(call, flattened.limits, flattened.declared) for call in calls] == [
         ToolCall("1", "apply_patch", '{"input":"*** Begin"}'),
         ToolCall("2", "docs__search", "{}"),
     ]
-    assert flattened.result(ToolResult("1", kind="custom")) == ToolResult("1")
+    assert flatten_result(ToolResult("1", kind="custom"), flattened.limits) == ToolResult("1")
 
 
 def test_the_same_name_in_two_namespaces_is_two_tools() -> None:
@@ -140,7 +140,7 @@ def test_a_client_without_freeform_calls_gets_a_function() -> None:
 def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:
     flattened = Flattened([ToolDeclaration("get_rate")], PLAIN, Losses())
     call = ToolCall("1", "get_rate", "{}", namespace="get_rate")
-    assert flattened.call(call) == ToolCall("1", "get_rate", "{}")
+    assert flatten_call(call, flattened.limits, flattened.declared) == ToolCall("1", "get_rate", "{}")
 
 
 @pytest.mark.parametrize("kind", ["local_shell", "shell", "apply_patch", "bash", "text_editor", "memory"])

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.conversation import RequestShape, decode_whole, encode_conversation
 from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.events import Event
 from dragoman.core.hosted import HostedCodec
@@ -195,10 +196,6 @@ class SessionCodec(Struct, frozen=True, kw_only=True):
     follow: Callable[[Wire, Wire], Wire | None]
 
 
-class EncodeRequest(Protocol):
-    def __call__(self, request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire: ...
-
-
 class EncodeResponse(Protocol):
     def __call__(self, response: Response, losses: Losses, request: Request | None = None) -> Wire: ...
 
@@ -235,8 +232,6 @@ class Codec(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    decode_request: Callable[[Wire, Losses], Request]
-    encode_request: EncodeRequest
     decode_response: Callable[[Wire, Losses], Response]
     encode_response: EncodeResponse
     stream_decoder: Callable[[Losses], Stage[Frame, Event]]
@@ -247,8 +242,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     http: Http
     client_limits: ProtocolLimits  # what its clients accept
     limits: Callable[[ModelProfile], ProtocolLimits]  # what its servers accept
-    turns: str  # the field of a request that holds the conversation
-    repeats: Callable[[Wire], bool] = lambda turn: True  # whether an entry there means the same each time
+    conversation: RequestShape  # how a request is read and written
     terminal: tuple[bytes, ...]  # one of these stands in every last frame, and perhaps in others
     is_end: Callable[[Frame], bool]  # whether a frame, with its data as bytes, is a last one
     # Whether a frame shows that there is an answer; None: a last frame always does
@@ -267,7 +261,19 @@ class Codec(Struct, frozen=True, kw_only=True):
     delta_text: Callable[[Wire], str] = lambda event: ""  # of an event that only continues a part
     read_usual_reply: Callable[[bytes], Response | None] = lambda body: None  # None: another shape
     # What prints as `encode_response` would; None: another shape, or the protocol has no quicker way
-    write_usual_reply: Callable[[Response, Request | None], Any] = lambda response, request: None
+    write_usual_reply: Callable[[Response, Request | None, bytes], Any] = lambda response, request, echo: None
+    echo: Callable[[Request | None], bytes] | None = None  # what replies repeat of their request, as text
     varying: re.Pattern[bytes] | None = None  # its fields that mean nothing: a `number` or a `padding`
     session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one
+
+    def decode_request(self, body: Wire, losses: Losses) -> Request:
+        return decode_whole(self.conversation, body, losses)
+
+    def encode_request(self, request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+        return encode_conversation(self.conversation, request, losses, profile)
+
+    @property
+    def turns(self) -> str:
+        """The field of a request that holds the conversation."""
+        return self.conversation.field

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_array, is_object
@@ -307,16 +309,22 @@ class GivenSettings:
         return [(name, value) for name, value in zip(self._names, values, strict=True) if value is not None]
 
 
+class PartlyReadBody(Struct, eq=False):
+    """A body that was read in part: `fields` are those that somebody may look at."""
+
+    fields: Wire
+
+
 class Body:
     """`glance` holds at least the fields that forwarding looks at; `wire`, read when it is first needed, all.
 
-    `seen` is what a Glance found; `outline` is like `wire`, with what is known of its conversation from
-    earlier requests. `sealed`: whether it holds sealed state of another upstream, which we passed to this
-    client; None: nobody has looked.
+    `seen` is what a Glance found; `outline` is what was read where the rest is known from earlier requests.
+    `sealed`: whether it holds sealed state of another upstream, which we passed to this client; None: nobody
+    has looked.
     Raises WireError, now and not later, where `data` is not a JSON object.
     """
 
-    __slots__ = ("_outline", "_protocol", "_wire", "data", "glance", "sealed")
+    __slots__ = ("_protocol", "_wire", "data", "glance", "outline", "sealed")
 
     def __init__(
         self,
@@ -324,21 +332,21 @@ class Body:
         protocol: str,
         seen: Wire | None = None,
         wire: Wire | None = None,
-        outline: Wire | None = None,
+        outline: PartlyReadBody | None = None,
     ) -> None:
         self.data: bytes = data
         self._protocol = protocol
         self._wire = wire
-        self._outline = outline
+        self.outline = outline
         self.sealed: bool | None = None
         if seen is None or wire is not None:
-            seen = outline
+            seen = outline.fields if outline else None
         self.glance: Wire = self.wire if seen is None else seen
 
     @property
     def is_glanced(self) -> bool:
         """Whether `glance` comes from a Glance, which says that its fields stand only once in the text."""
-        return self.glance is not self._wire and self._outline is None
+        return self.glance is not self._wire and self.outline is None
 
     @property
     def parsed(self) -> Wire | None:
@@ -350,7 +358,3 @@ class Body:
         if self._wire is None:
             self._wire = read_body(self.data, self._protocol)
         return self._wire
-
-    @property
-    def outline(self) -> Wire:
-        return self._outline or self.wire

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import ConfigError, LossError
 from dragoman.core.jsontext import dumps, is_array, is_object
 from dragoman.core.loss_codes import Severity, severity_of
-from dragoman.core.model import Text, Turns, Wire
+from dragoman.core.model import Text, Wire
 
 LossKind = Literal["dropped", "changed", "invented", "emulated"]
 Strictness = bool | Literal["material", "minor", "cosmetic"]
@@ -188,10 +188,10 @@ def resolve(source: Any, where: str) -> Any:
         if name and is_object(source) and name in source:
             source = source[name]
         elif index and is_array(source) and int(index) < len(source):
-            source = source.wire(int(index)) if isinstance(source, Turns) else source[int(index)]
+            source = source[int(index)]
         else:
             return ABSENT
-    return [source.wire(i) for i in range(len(source))] if isinstance(source, Turns) else source
+    return source
 
 
 def with_values(losses: Iterable[Loss], *sources: Wire | None) -> list[Loss]:

@@ -6,16 +6,10 @@ to it unchanged) and `where` (how the source spells its place; not part of the v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from dragoman.core import jsontext
-from dragoman.core.footprint import Footprint, KeptResult
-
-_MOST_RESULTS = 8  # that are kept beside messages: targets, lists of names
-_MOST_MADE = 32  # of one head: upstreams, models
 Wire = dict[str, Any]
 Extras = dict[str, Wire]
 Role = Literal["system", "developer", "user", "assistant"]
@@ -199,126 +193,6 @@ class Message(Value, frozen=True, eq=False):
     parts: tuple[AnyPart, ...]
 
 
-class KnownPrefix(Struct, eq=False, gc=False):
-    """The messages at the beginning of a request that stood there in an earlier one.
-
-    `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
-    in it. `decoded` and `made` hold what functions made of all of them, or of the first of them, by whatever
-    else the result depends on. `fresh` are the places of messages that have to be read each time.
-    """
-
-    before: KnownPrefix | None
-    text: bytes
-    ends: tuple[int, ...]
-    count: int  # with those of `before`
-    decoded: dict[Any, Any]
-    made: dict[Any, Any]
-    fresh: tuple[int, ...]
-    footprint: Footprint
-
-    def wire(self, place: int) -> Any:
-        prefix = self
-        while prefix.before and place < prefix.before.count:
-            prefix = prefix.before
-        number = place - (prefix.count - len(prefix.ends))
-        begin = prefix.ends[number - 1] if number else 0
-        return jsontext.decode(prefix.text[begin : prefix.ends[number]].lstrip()[1:])
-
-
-class KnownMessage:
-    """Stands for a message that is not read again. It is no JSON, so that nobody prints it by mistake."""
-
-
-KNOWN = KnownMessage()
-
-
-class KnownHead(Struct, eq=False, gc=False):
-    """The fields of a request beside its messages, which were the same in an earlier request of this caller.
-
-    `front` is the text up to the array of messages, `tail` the text from its end on. `made` holds what
-    functions made of the fields, by function and by whatever else the result depends on.
-    """
-
-    front: bytes
-    tail: bytes
-    fields: Wire
-    footprint: Footprint
-    made: dict[Any, Any] = {}
-    sizes: dict[Any, int] = {}  # of what is in `made`
-
-    @property
-    def length(self) -> int:
-        return len(self.front) + len(self.tail)
-
-    def keep(self, key: Hashable, made: Any, size: int) -> None:
-        if key not in self.made and len(self.made) >= _MOST_MADE:
-            self.footprint.add(-sum(self.sizes.values()))
-            self.made.clear()
-            self.sizes.clear()
-        self.footprint.add(size - self.sizes.get(key, 0))
-        self.made[key], self.sizes[key] = made, size
-
-
-class Turns(list[Any]):
-    """The messages of a request, on its wire, with what is known of them and of its head.
-
-    The first `prefix.count` of them came before; where nobody needs their wire they are KNOWN. `keep`, where
-    it is set, makes a candidate for a head known.
-    """
-
-    prefix: KnownPrefix | None = None
-    head: KnownHead | None = None
-    keep: Callable[[KnownHead], None] | None = None
-
-    def without_last(self) -> Turns:
-        turns = Turns(self[:-1])
-        turns.prefix = self.prefix
-        return turns
-
-    def wire(self, place: int) -> Any:
-        """The entry as it came; a known one is read when somebody first needs it."""
-        found = self[place]
-        if found is KNOWN and self.prefix:
-            found = self[place] = self.prefix.wire(place)
-        return found
-
-
-class Past(Struct, eq=False):
-    """The messages at the beginning of a request that came before, and what was made of them.
-
-    `target` stands for everything else that decides what a message becomes. `alone`: some of them are not
-    sent as they were sent together before.
-    """
-
-    messages: tuple[Message, ...]
-    made: dict[Any, Any]
-    footprint: Footprint
-    target: object = None
-    alone: bool = False
-
-    def keep(self, key: Hashable, result: KeptResult) -> None:
-        """Add a result; of too many the one goes that was not used for the longest time."""
-        made = self.made
-        before = made.get(key)
-        if before is None and len(made) >= _MOST_RESULTS and (oldest := _pop_oldest(made)):
-            self.footprint.add(-oldest.whole_size)
-        made[key] = result
-        added = result.size  # what was made of it before it was replaced is in it, or lost
-        if before:
-            added -= before.size if result.made else before.whole_size
-        self.footprint.add(added)
-
-    def after(self, messages: tuple[Message, ...], made: dict[Any, Any]) -> Past:
-        """The same messages as a stage made them, and what was made of these."""
-        return Past(messages, made, self.footprint, self.target)
-
-
-def _pop_oldest(made: dict[Any, KeptResult]) -> KeptResult | None:
-    """None: another thread, which translates a large body, was there before."""
-    results = [*made.items()]  # as they are now
-    return made.pop(min(results, key=lambda each: each[1].used)[0], None) if results else None
-
-
 class ToolDeclaration(Value, frozen=True, eq=False):
     """`kind` custom: freeform text, `grammar` (syntax, definition) where it is constrained.
 
@@ -444,7 +318,7 @@ class Request(Value, frozen=True, eq=False):
     """`system` is the text that stands outside the conversation; later system text is a message.
 
     `compaction`: the reply is to be a summary of the conversation. `edits` are for an upstream that has no
-    context editing; None: there is nothing to edit. `head`: what was made of everything but the messages.
+    context editing; None: there is nothing to edit.
     """
 
     model: str
@@ -457,8 +331,6 @@ class Request(Value, frozen=True, eq=False):
     stream: bool = False
     compaction: Compaction | None = None
     edits: tuple[ContextEdit, ...] | None = None
-    past: Past | None = None
-    head: KnownHead | None = None
 
 
 # Responses

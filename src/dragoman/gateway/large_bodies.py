@@ -19,7 +19,7 @@ import msgspec
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import DragomanError
-from dragoman.core.fields import Body
+from dragoman.core.fields import Body, PartlyReadBody
 from dragoman.core.model import Wire
 from dragoman.http.server import TooLarge
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dragoman.exchange import Exchange
 
 P = ParamSpec("P")
-Recall = Callable[[Codec, bytes], Wire | None]
+Recall = Callable[[Codec, bytes], PartlyReadBody | None]
 Look = Callable[[bytes], Wire | None]
 T = TypeVar("T")
 

@@ -259,8 +259,6 @@ class HostedRun(RoundHooks):
             tools=tuple(tools),
             tool_choice=self._choice(request.tool_choice),
             messages=(*past, *self._messages),
-            past=None,
-            head=None,
         )
 
     def _name_of(self, past: ShownCall) -> str:

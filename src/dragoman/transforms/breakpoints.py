@@ -7,12 +7,15 @@ themselves, so there a mark is removed and reported (G112: sub2api#225, envoy#23
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.fold import Fold, FoldRun
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Media, Message, Text, ToolResult
+from dragoman.transforms.pairing import MessageFacts, facts_of
 
 MOST = 4  # that Anthropic takes and OpenAI writes; an OpenAI client may send those of earlier turns too
 
@@ -31,6 +34,42 @@ def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
         why = "the upstream takes no mark here"
     losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     return replace(part, cache="")
+
+
+def settle_system(system: tuple[Text, ...], taken: bool, losses: Losses) -> tuple[Text, ...]:
+    """The system text with its marks as the upstream takes them."""
+    if not any(text.cache for text in system):
+        return system
+    return tuple([settle(text, taken, losses) if text.cache else text for text in system])
+
+
+class LatestMarks(Fold, frozen=True):
+    """All of the conversation with the last MOST marks, where it has more; `system_marks` count as well."""
+
+    limits: ProtocolLimits
+    system_marks: int
+
+    def begin(self, state: Any = None) -> FoldRun:
+        return _MarkLimiter(self, [])
+
+
+class _MarkLimiter(FoldRun):
+    fold: LatestMarks
+    waiting: list[MessageFacts]
+
+    def feed(self, items: Sequence[MessageFacts], /) -> Sequence[MessageFacts]:
+        self.waiting += items
+        return ()
+
+    def close(self) -> list[MessageFacts]:
+        facts, before = self.waiting, self.fold.system_marks
+        if before + sum([one.marks for one in facts]) <= MOST:
+            return facts
+        limited = latest([one.message for one in facts], MOST - before, self.losses)
+        return [
+            one if message is one.message else facts_of(message, self.fold.limits, passed=one.passed)
+            for one, message in zip(facts, limited, strict=True)
+        ]
 
 
 def latest(messages: Sequence[Message], most: int, losses: Losses) -> list[Message]:

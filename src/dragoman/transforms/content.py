@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TypeGuard
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.fold import EachRun, Fold, FoldRun
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -19,6 +22,7 @@ from dragoman.core.model import (
     ToolResult,
     media_kind,
 )
+from dragoman.transforms.pairing import MessageFacts, facts_of
 
 Content = Text | Media | Foreign
 
@@ -78,17 +82,50 @@ def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Co
             return item
 
 
-def joined(messages: list[Message]) -> list[Message]:
-    """`messages` with the pieces of one streamed text, or thought, as one part of one message again."""
-    turns: list[Message] = []
-    for message in messages:
-        last = turns[-1] if turns else None
-        both = last and last.role == message.role == "assistant"
-        if last and both and not (_has_extras(last) or _has_extras(message)):
-            message = replace(last, parts=last.parts + message.parts)
-            turns.pop()
-        turns.append(message)
-    return [_joined(turn) if turn.role == "assistant" else turn for turn in turns]
+class JoinPieces(Fold, frozen=True):
+    """The pieces of one streamed text, or thought, are one part of one message again."""
+
+    limits: ProtocolLimits
+
+    def begin(self, state: tuple[MessageFacts, bool] | None = None) -> FoldRun:
+        return _PieceJoiner(self.limits, *(state or (None, False)))
+
+
+class _PieceJoiner(FoldRun):
+    """`open` is a turn of the assistant that may go on; it `was_joined` of several messages."""
+
+    limits: ProtocolLimits
+    open: MessageFacts | None
+    was_joined: bool
+
+    def state(self) -> tuple[MessageFacts | None, bool]:
+        return self.open, self.was_joined
+
+    def feed(self, items: Sequence[MessageFacts], /) -> list[MessageFacts]:
+        out: list[MessageFacts] = []
+        for facts in items:
+            message, last = facts.message, self.open.message if self.open else None
+            if message.role != "assistant":
+                out += self.close()
+                out.append(facts)
+            elif last and not (_has_extras(last) or _has_extras(message)):
+                both = replace(last, parts=last.parts + message.parts)
+                passed = (*self.open.passed, *facts.passed) if self.open else facts.passed
+                self.open, self.was_joined = MessageFacts(both, passed=passed), True
+            else:
+                out += self.close()
+                self.open = facts
+        return out
+
+    def close(self) -> Sequence[MessageFacts]:
+        facts, was_joined = self.open, self.was_joined
+        self.open, self.was_joined = None, False
+        if facts is None:
+            return ()
+        message = _joined(facts.message)
+        if message is facts.message and not was_joined:
+            return (facts,)
+        return (facts_of(message, self.limits, passed=facts.passed),)
 
 
 def _joined(message: Message) -> Message:
@@ -116,6 +153,11 @@ def _has_extras(value: AnyPart | Message) -> bool:
     return any((value.extras or {}).values())
 
 
+class WithoutSummarised(Fold, frozen=True):
+    def begin(self, state: Any = None) -> FoldRun:
+        return EachRun(without_summarised)
+
+
 def without_summarised(message: Message, losses: Losses) -> Message:
     """`message` without the binaries that stand beside a result, where the result already sums them up.
 
@@ -128,6 +170,11 @@ def without_summarised(message: Message, losses: Losses) -> Message:
         losses.changed(part.where, _SUMMARISED, "media.summary")
     rest = [part for part in message.parts if not any(part is media for media in summarised)]
     return replace(message, parts=tuple(rest)) if summarised else message
+
+
+class WithoutImages(Fold, frozen=True):
+    def begin(self, state: Any = None) -> FoldRun:
+        return EachRun(without_images)
 
 
 def without_images(message: Message, losses: Losses) -> Message:

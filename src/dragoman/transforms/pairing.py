@@ -7,16 +7,19 @@ paired is repaired and reported.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import ChainMap, deque
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from operator import is_
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Text, ToolCall, ToolResult
-from dragoman.transforms.call_ids import invent
+from dragoman.transforms.call_ids import invent, legal
 
 NO_RESULT = "No result was recorded for this call."
 
@@ -24,7 +27,8 @@ NO_RESULT = "No result was recorded for this call."
 class MessageFacts(Struct, gc=False):
     """A message with what pairing looks at. `results_first`: no other part stands before a result.
 
-    `is_legal`: the upstream takes the ids of the calls as they are.
+    `is_legal`: the upstream takes the ids of the calls as they are. `marks`: how many cache breakpoints the
+    client set in it. `passed` are ids that a gateway behind this one made, of whatever length.
     """
 
     message: Message
@@ -32,13 +36,18 @@ class MessageFacts(Struct, gc=False):
     results: tuple[ToolResult, ...] = ()
     results_first: bool = True
     is_legal: bool = True
+    marks: int = 0
+    passed: tuple[str, ...] = ()
 
 
-def facts_of(message: Message, legal: Callable[[str], str]) -> MessageFacts:
+def facts_of(
+    message: Message, limits: ProtocolLimits, marks: int = 0, passed: Collection[str] = ()
+) -> MessageFacts:
     calls = tuple([part for part in message.parts if type(part) is ToolCall])
     results = tuple([part for part in message.parts if type(part) is ToolResult])
     first = all(type(part) is ToolResult for part in message.parts[: len(results)])
-    return MessageFacts(message, calls, results, first, all(legal(call.id) == call.id for call in calls))
+    is_legal = all(call.id in passed or legal(call.id, limits) == call.id for call in calls)
+    return MessageFacts(message, calls, results, first, is_legal, marks, tuple(passed))
 
 
 def gathered(messages: list[MessageFacts]) -> list[MessageFacts]:
@@ -64,70 +73,236 @@ def _is_results(facts: MessageFacts) -> bool:
     return bool(facts.results) and len(facts.results) == len(facts.message.parts)
 
 
-def ends_among_results(messages: Sequence[Message]) -> int:
-    """How many messages there are up to the last turn of the assistant, where some of its calls, but not all,
-    are answered behind it; else all of them."""
-    answered = 0
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if message.role == "assistant":
-            calls = len([part for part in message.parts if type(part) is ToolCall])
-            return place if 0 < answered < calls else len(messages)
-        results = len([part for part in message.parts if type(part) is ToolResult])
-        if not results or results < len(message.parts):
-            break
-        answered += results
-    return len(messages)
+class Pair(Fold, frozen=True):
+    """Every call is answered right after it; `limits` are those of the upstream.
+
+    A window begins with a turn of the assistant and closes once its calls are answered, or at the next turn:
+    then they never will be. `whole`: all of the conversation is one window, for what has to be looked at
+    together. `holds`: nothing of a window goes on before it closes; else a turn with calls does, which is
+    nearly always answered as it stands.
+    """
+
+    limits: ProtocolLimits
+    whole: bool = False
+    holds: bool = False
+
+    def begin(self, state: PairState | None = None) -> PairRun:
+        state = state or _NOTHING
+        window, number, broken, extras = [*state.window], state.number, state.is_broken, state.has_extras
+        return PairRun(self, state, number, broken, extras, window, state.is_sent, {}, set(), (), set())
 
 
-class CallOrder(Struct, frozen=True, gc=False):
-    """Of the messages so far: whether each call is answered right after it, and what the next one must do."""
+class PairState(Struct, frozen=True, gc=False):
+    """`used` are the ids that were sent, and how often each came; `seen` those that the client used.
 
-    holds: bool = True
-    used: frozenset[str] = frozenset()  # ids of calls
-    waiting: tuple[ToolCall, ...] = ()  # the calls that the next message must answer first
-    role: str = ""
+    `lost` are calls (id, name) of closed windows that nobody answered. `is_broken`: something was mended;
+    `has_extras`: a message with results was sent with fields of its own, which a mended one loses.
+    `is_sent`: the first message of the window went on already.
+    """
+
+    window: tuple[MessageFacts, ...] = ()
+    is_sent: bool = False
+    used: dict[str, int] = {}
+    seen: frozenset[str] = frozenset()
+    lost: tuple[tuple[str, str], ...] = ()
+    number: int = 0
+    is_broken: bool = False
+    has_extras: bool = False
+    passed: frozenset[str] = frozenset()
+
+
+_NOTHING = PairState()
+
+
+class PairRun(FoldRun):
+    """MessageFacts → messages in the order that every upstream accepts.
+
+    `before` is where the run began: what it adds to ids and calls stands beside it, so that a long
+    conversation is not copied. `losses` are of results without calls, `more` of calls without results.
+    """
+
+    fold: Pair
+    before: PairState
+    number: int
+    is_broken: bool
+    has_extras: bool
+    window: list[MessageFacts]
+    is_sent: bool
+    used: dict[str, int]
+    seen: set[str]
+    lost: tuple[tuple[str, str], ...]
+    passed: set[str]
 
     @property
-    def is_settled(self) -> bool:
-        return self.holds and not self.waiting
+    def phases(self) -> tuple[Losses, ...]:
+        if not self.more:
+            self.more = (Losses(),)
+        return (self.losses, *self.more)
 
-    def after(self, messages: Sequence[MessageFacts]) -> CallOrder:
-        if not self.holds or not messages:
-            return self
-        used, waiting, turn = self.used, self.waiting, self.role
+    def state(self) -> PairState:
+        before = self.before
+        return PairState(
+            tuple(self.window),
+            self.is_sent,
+            {**before.used, **self.used},
+            before.seen | self.seen,
+            before.lost + self.lost,
+            self.number,
+            self.is_broken,
+            self.has_extras,
+            before.passed | self.passed,
+        )
+
+    def feed(self, items: Sequence[MessageFacts], /) -> Sequence[Message]:
+        if self.fold.whole:
+            self.window += items
+            return ()
+        out: list[Message] = []
+        window = self.window
+        for facts in items:
+            is_turn = facts.message.role == "assistant"
+            if is_turn:
+                if window and window[-1].message.role != "assistant":
+                    out += self._settle("turn")
+                if not window and facts.calls and not self.fold.holds and self._is_fresh(facts):
+                    out.append(facts.message)
+                    self.is_sent = True
+            elif not window:
+                if not facts.results:
+                    out.append(facts.message)
+                    continue
+            elif len(window) == 1 and self._is_answer(window[0], facts):
+                if not self.is_sent:
+                    out.append(window[0].message)
+                out.append(facts.message)
+                window.clear()
+                self.is_sent = False
+                continue
+            window.append(facts)
+            if not is_turn and self._is_answered():
+                out += self._settle("answered")
+        return out
+
+    def _is_fresh(self, turn: MessageFacts) -> bool:
+        """Whether a turn with calls stays as it is, unless the next message is of the assistant again."""
+        if turn.results or turn.passed or not turn.is_legal:
+            return False
+        used, before = self.used, self.before.used
+        for call in turn.calls:
+            if not call.id or call.id in used or call.id in before:
+                return False
+        return len(turn.calls) == 1 or len({call.id for call in turn.calls}) == len(turn.calls)
+
+    def _is_answer(self, turn: MessageFacts, facts: MessageFacts) -> bool:
+        """Whether a message is all that a turn of the assistant waits for, in the usual order; then it is
+        noted. A window with anything else is settled."""
+        calls, results = turn.calls, facts.results
+        if len(calls) != len(results) or not facts.results_first or facts.calls or facts.passed:
+            return False
+        if not calls:
+            return turn.message.role == "assistant" and not turn.results
+        if not self.is_sent and not (turn.message.role == "assistant" and self._is_fresh(turn)):
+            return False
+        for call, result in zip(calls, results, strict=True):
+            if result.call_id != call.id or result.name != call.name or result.kind != call.kind:
+                return False
+        extras = facts.message.extras
+        if extras and any(extras.values()):
+            if self.is_broken:
+                return False
+            self.has_extras = True
+        for call in calls:
+            self.used[call.id] = 1
+            self.seen.add(call.id)
+        self.number += len(calls)
+        return True
+
+    def _is_answered(self) -> bool:
+        """Whether there are as many results as calls; then nothing has to wait."""
+        waiting = 0
+        for facts in self.window:
+            waiting += len(facts.calls) - len(facts.results)
+        return waiting <= 0
+
+    def close(self) -> Sequence[Message]:
+        return self._settle("end") if self.window else ()
+
+    def _settle(self, why: Literal["turn", "answered", "end"]) -> Sequence[Message]:
+        """The messages of the window, if it is complete; then a new one begins."""
+        window = self.window
+        for one in window:
+            if one.passed:
+                self.passed.update(one.passed)
+        facts = gathered(window)
+        if self._is_in_order(facts):
+            self._note(facts)
+            return self._close_window([one.message for one in facts])
+        whole = self.fold.whole
+        orphans = Losses()
+        seen, lost = (self.before.seen, self.seen), () if whole else self.before.lost + self.lost
+        pairing = _Pairing(orphans, self.phases[1], seen, lost)
+        for one in facts:
+            pairing.add(one.message)
+        if why != "end" and pairing.is_open:  # the next turn of the assistant belongs to it
+            return ()
+        if why == "answered" and not pairing.is_answered:
+            return ()
+        if self.has_extras:
+            raise Restart
+        self.is_broken = True
+        messages = pairing.settled(self._legal, ChainMap(self.used, self.before.used), self.number)
+        self.number += pairing.calls
+        self.lost += tuple(pairing.unanswered)
+        self.losses.extend(orphans)
+        return self._close_window(messages)
+
+    def _close_window(self, messages: list[Message]) -> list[Message]:
+        """`messages` without the one that went on already."""
+        if self.is_sent:
+            if messages[0] is not self.window[0].message:
+                raise Restart(holds=True)
+            del messages[0]
+        self.window.clear()
+        self.is_sent = False
+        return messages
+
+    def _legal(self, id: str) -> str:
+        passed = id in self.passed or id in self.before.passed
+        return id if passed else legal(id, self.fold.limits)
+
+    def _is_in_order(self, messages: Sequence[MessageFacts]) -> bool:
+        """Whether each call is answered right after it, by ids that the upstream takes and that are new."""
+        waiting: tuple[ToolCall, ...] = ()
+        turn, used, before = "", self.used, self.before.used
         ids: set[str] = set()
         for facts in messages:
             results, role = facts.results, facts.message.role
             if len(results) != len(waiting) or turn == role == "assistant":
-                return _OUT_OF_ORDER
+                return False
             if results and not (facts.results_first and all(map(_answers, results, waiting))):
-                return _OUT_OF_ORDER
+                return False
+            if results and self.is_broken and _has_extras(facts.message):
+                return False
             waiting, turn = facts.calls, role
             for call in waiting:
-                if not call.id or call.id in ids or call.id in used or not facts.is_legal:
-                    return _OUT_OF_ORDER
-                ids.add(call.id)
-        return CallOrder(True, used | ids if ids else used, waiting, turn)
+                id = call.id
+                if not id or id in ids or id in used or id in before or not facts.is_legal:
+                    return False
+                ids.add(id)
+        return not waiting
+
+    def _note(self, messages: Sequence[MessageFacts]) -> None:
+        for facts in messages:
+            for call in facts.calls:
+                self.used[call.id] = 1
+                self.seen.add(call.id)
+            self.number += len(facts.calls)
+            if facts.results and not self.fold.whole and _has_extras(facts.message):
+                self.has_extras = True
 
 
-NO_CALLS = CallOrder()
-_OUT_OF_ORDER = CallOrder(False)
-
-
-def pair(
-    messages: Sequence[MessageFacts], order: CallOrder, legal: Callable[[str], str], losses: Losses
-) -> tuple[Message, ...]:
-    """The messages in the order every upstream accepts; `order` is theirs, as they are.
-
-    `legal` spells an id as the upstream takes it.
-    """
-    if order.is_settled:
-        return tuple([facts.message for facts in messages])
-    pairing = _Pairing(losses)
-    for facts in messages:
-        pairing.add(facts.message)
-    return pairing.settled(legal)
+def _has_extras(message: Message) -> bool:
+    return message.extras is not None and any(message.extras.values())
 
 
 def _answers(result: ToolResult, call: ToolCall) -> bool:
@@ -195,11 +370,32 @@ def _first_waiting(slots: deque[_Slot] | None) -> _Slot | None:
 
 
 class _Pairing:
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
+    """The messages of a window. `seen` are the ids of calls so far, of which those of the window are added to
+    the second set; `lost` are calls before the window that nobody answered: a result of one of them comes too
+    late."""
+
+    def __init__(
+        self,
+        orphans: Losses,
+        missing: Losses,
+        seen: tuple[frozenset[str], set[str]],
+        lost: Collection[tuple[str, str]],
+    ) -> None:
+        self._losses, self._missing, self._seen, self._lost = orphans, missing, seen, lost
         self._turns: list[_Turn] = []
         self._open = _Open()
-        self._seen: set[str] = set()
+        self.calls = 0
+        self.unanswered: list[tuple[str, str]] = []
+
+    @property
+    def is_answered(self) -> bool:
+        return all(slot.result for turn in self._turns for slot in turn.slots)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a turn of the assistant that comes next is part of the last one."""
+        last = self._turns[-1] if self._turns else None
+        return last is not None and last.message.role == "assistant" and last.answered_by is None
 
     def add(self, message: Message) -> None:
         if message.role == "assistant":
@@ -211,10 +407,9 @@ class _Pairing:
 
     def _add_assistant(self, message: Message) -> None:
         """Consecutive assistant messages are one turn, unless results came in between."""
-        last = self._turns[-1] if self._turns else None
-        if last and last.message.role == "assistant" and last.answered_by is None:
-            last.parts += message.parts
-            turn = last
+        if self.is_open:
+            turn = self._turns[-1]
+            turn.parts += message.parts
         else:
             turn = _Turn(message, list(message.parts))
             self._turns.append(turn)
@@ -224,7 +419,7 @@ class _Pairing:
                 turn.slots.append(slot)
                 self._open.add(slot)
                 if part.id:
-                    self._seen.add(part.id)
+                    self._seen[1].add(part.id)
 
     def _add_results(self, message: Message) -> None:
         rest: list[AnyPart] = []
@@ -240,14 +435,26 @@ class _Pairing:
 
     def _find(self, result: ToolResult) -> _Slot | None:
         """By id, in the latest turn that is still waiting; without ids by name, else by order."""
-        if not result.call_id:
-            return self._open.named(result.name, without_id=False)
-        if (slot := self._open.with_id(result.call_id)) or result.call_id in self._seen:
+        id, name = result.call_id, result.name
+        if not id:
+            if any(not name or name == lost for _, lost in self._lost):
+                raise Restart
+            return self._open.named(name, without_id=False)
+        if slot := self._open.with_id(id):
             return slot
-        return self._open.named(result.name, without_id=True) if result.name else None
+        if any(id == lost for lost, _ in self._lost):
+            raise Restart
+        if self._is_seen(id) or not name:
+            return None
+        if ("", name) in self._lost:
+            raise Restart
+        return self._open.named(name, without_id=True)
+
+    def _is_seen(self, id: str) -> bool:
+        return id in self._seen[1] or id in self._seen[0]
 
     def _orphan(self, result: ToolResult) -> list[AnyPart]:
-        if result.call_id in self._seen:
+        if self._is_seen(result.call_id):
             why = f"a second result for call {result.call_id}; the first is sent"
             self._losses.dropped(result.where, why, "result.orphan")
             return []
@@ -257,15 +464,19 @@ class _Pairing:
         )
         return [label, *result.content]
 
-    def settled(self, legal: Callable[[str], str]) -> tuple[Message, ...]:
-        used: dict[str, int] = {}
+    def settled(
+        self, legal: Callable[[str], str], used: MutableMapping[str, int], number: int
+    ) -> list[Message]:
+        """In order; `used` are the ids that were sent before, `number` counts the calls before."""
         messages: list[Message] = []
         after: Message | None = None  # the message that held the results just written
-        number = 0
         for turn in self._turns:
             if turn.slots:
-                ids = [legal(slot.call.id or invent(number + i)) for i, slot in enumerate(turn.slots, 1)]
-                number += len(ids)
+                ids = [
+                    legal(slot.call.id or invent(number + self.calls + i))
+                    for i, slot in enumerate(turn.slots, 1)
+                ]
+                self.calls += len(ids)
                 ids = [_unused(id, used, legal) for id in ids]
                 messages += self._answered(turn, ids)
                 after = turn.answered_by
@@ -276,7 +487,7 @@ class _Pairing:
             else:
                 messages.append(_with(turn.message, turn.parts))
             after = None
-        return tuple(messages)
+        return messages
 
     def _answered(self, turn: _Turn, ids: list[str]) -> tuple[Message, Message]:
         """The turn with its calls, and the message that answers them."""
@@ -290,8 +501,9 @@ class _Pairing:
     def _result(self, slot: _Slot, call_id: str) -> ToolResult:
         call, result = slot.call, slot.result
         if result is None:
+            self.unanswered.append((call.id, call.name))
             why = "the call has no result in the conversation"
-            self._losses.invented(call.where or "tool result", why, "result.missing")
+            self._missing.invented(call.where or "tool result", why, "result.missing")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
         if call_id == call.id and _answers(result, call):
             return result
@@ -303,7 +515,7 @@ def _with(message: Message, parts: list[AnyPart]) -> Message:
     return message if same else replace(message, parts=tuple(parts))
 
 
-def _unused(id: str, used: dict[str, int], legal: Callable[[str], str]) -> str:
+def _unused(id: str, used: MutableMapping[str, int], legal: Callable[[str], str]) -> str:
     """An id that a later turn uses again gets a number of its own; `used` counts how often each came."""
     name = id
     while name in used:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Settings
 from dragoman.core.model_profile import ModelProfile
-from dragoman.transforms.content import without_images
 
 # Values that mean the same as saying nothing: leaving them out loses nothing
 _DEFAULTS: dict[str, Any] = {"n": 1, "frequency_penalty": 0, "presence_penalty": 0}
@@ -23,11 +22,11 @@ _DEFAULTS: dict[str, Any] = {"n": 1, "frequency_penalty": 0, "presence_penalty":
 def restricts(profile: ModelProfile) -> bool:
     """Whether `restrict` can change any request."""
     limits = (profile.refused, profile.min_output, profile.max_output, profile.max_tools)
-    return any(limits) or profile.service_tiers is not None or profile.images is False
+    return any(limits) or profile.service_tiers is not None
 
 
 def restrict(request: Request, profile: ModelProfile, losses: Losses) -> Request:
-    """`request` without what the profile rules out."""
+    """`request` without what the profile rules out; `WithoutImages` does the same for its messages."""
     settings = _settings(request.settings, profile, losses)
     changes: dict[str, Any] = {} if settings is request.settings else {"settings": settings}
     if request.parallel is not None and "parallel" in profile.refused:
@@ -38,8 +37,6 @@ def restrict(request: Request, profile: ModelProfile, losses: Losses) -> Request
         for tool in request.tools[most:]:
             losses.dropped(tool.where, f"the server takes at most {most} tools", "tool.count")
         changes["tools"] = request.tools[:most]
-    if profile.images is False:
-        changes["messages"] = tuple([without_images(message, losses) for message in request.messages])
     return replace(request, **changes) if changes else request
 
 

@@ -9,7 +9,7 @@ bash, apply_patch, text editor, memory) a function with that schema (G93).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from hashlib import blake2s
@@ -159,26 +159,29 @@ class Flattened:
             )
         return tool
 
-    def result(self, result: ToolResult) -> ToolResult:
-        """A result of the history in the same flat form as its call."""
-        if result.kind == "function" or self._is_native(result.kind):
-            return result
-        return replace(result, kind="function")
 
-    def call(self, call: ToolCall) -> ToolCall:
-        """A call of the history in the flat form."""
-        if call.namespace and not self.limits.namespaces:
-            flat = flat_name(call.namespace, call.name)
-            # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
-            plain = ("", flat) not in self.declared and ("", call.name) in self.declared
-            call = replace(call, name=call.name if plain else flat, namespace="")
-        if call.kind == "function" or self._is_native(call.kind):
-            return call
-        arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
-        return replace(call, kind="function", arguments=arguments)
+def flatten_result(result: ToolResult, limits: ProtocolLimits) -> ToolResult:
+    """A result of the history in the same flat form as its call."""
+    if result.kind == "function" or _is_native(result.kind, limits):
+        return result
+    return replace(result, kind="function")
 
-    def _is_native(self, kind: CallKind) -> bool:
-        return self.limits.custom_tools if kind == "custom" else kind in self.limits.hosted_tools
+
+def flatten_call(call: ToolCall, limits: ProtocolLimits, declared: Collection[tuple[str, str]]) -> ToolCall:
+    """A call of the history in the flat form; `declared` are (namespace, name) of the tools."""
+    if call.namespace and not limits.namespaces:
+        flat = flat_name(call.namespace, call.name)
+        # OpenAI names a loaded tool's own name as its namespace: then there is none to flatten
+        plain = ("", flat) not in declared and ("", call.name) in declared
+        call = replace(call, name=call.name if plain else flat, namespace="")
+    if call.kind == "function" or _is_native(call.kind, limits):
+        return call
+    arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
+    return replace(call, kind="function", arguments=arguments)
+
+
+def _is_native(kind: CallKind, limits: ProtocolLimits) -> bool:
+    return limits.custom_tools if kind == "custom" else kind in limits.hosted_tools
 
 
 @cached_by_tools
@@ -269,6 +272,11 @@ class Names:
                 spelled = _spell(name, limits.tool_name_length, self._back)
                 self._legal[name], self._back[spelled] = spelled, name
         self.changed = any(name != spelled for name, spelled in self._legal.items())
+
+    @property
+    def renamed(self) -> tuple[tuple[str, str], ...]:
+        """Those that are spelled otherwise, and how."""
+        return tuple([(name, spelled) for name, spelled in self._legal.items() if name != spelled])
 
     def encode(self, name: str) -> str:
         return self._legal.get(name, name)

@@ -8,7 +8,7 @@ does the rest. What a dialect cannot write so that it would parse back the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -16,12 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.caches import CachedTools, cached_by_tools
+from dragoman.core.caches import cached_by_tools
 from dragoman.core.events import EventStage
-from dragoman.core.footprint import KeptResult, weigh
-from dragoman.core.history import is_same
+from dragoman.core.fold import Fold, FoldRun
 from dragoman.core.jsontext import spaced
-from dragoman.core.losses import Loss, Losses
+from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
@@ -29,7 +28,6 @@ from dragoman.core.model import (
     HostedTool,
     Media,
     Message,
-    Past,
     Reasoning,
     Request,
     Text,
@@ -118,26 +116,24 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
 
         All of the history is written so: a model without tools refuses native blocks (G123: Roo#10155).
         """
+        run = self.history(request, losses).begin()
+        messages = run.feed(request.messages)
+        head = self.declared(request, run.facts(), losses)
+        losses.extend(run.losses)
+        return replace(head, messages=tuple(messages))
+
+    def history(self, request: Request, losses: Losses) -> RenderHistory:
+        """What writes the messages of a request in the dialect."""
         tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
-        system, front = request.system, 0
+        return RenderHistory(tools, bool(tools.declared.tools) and not request.system)
+
+    def declared(self, request: Request, system: tuple[Text, ...], losses: Losses) -> Request:
+        """`request` with its tools in the system text; `system` is that of its messages."""
+        system = request.system or system
         prompt = _declaration(request.tools, losses, self) if request.tools else ""
-        if tools.declared.tools:
-            if not system:
-                system, front = _system_of_messages(request.messages)
+        if declare(request.tools, losses).tools:
             system = _added(system, "\n\n".join([prompt, *_choice(request)]))
-        repeats = not request.tools or isinstance(request.tools, CachedTools)
-        messages, past = HistoryRenderer(tools, losses).render(
-            request.messages, front, request.past if repeats else None
-        )
-        return replace(
-            request,
-            system=system,
-            messages=messages,
-            tools=(),
-            tool_choice=None,
-            parallel=None,
-            past=past,
-        )
+        return replace(request, system=system, tools=(), tool_choice=None, parallel=None)
 
 
 class DialectTools(Struct, frozen=True, eq=False):
@@ -198,16 +194,11 @@ def _choice(request: Request) -> Iterator[str]:
         yield "Call at most one tool in a reply."
 
 
-def _system_of_messages(messages: tuple[Message, ...]) -> tuple[tuple[Text, ...], int]:
-    """System messages at the front become the system text: strict chat templates take only one."""
-    texts: list[Text] = []
-    for count, message in enumerate(messages):
-        found = [part for part in message.parts if isinstance(part, Text)]
-        plain = len(found) == len(message.parts) and not (message.extras and any(message.extras.values()))
-        if message.role not in ("system", "developer") or not plain:
-            return tuple(texts), count
-        texts += found
-    return tuple(texts), len(messages)
+def _system_text(message: Message) -> list[Text] | None:
+    """What a plain system message says; None for any other."""
+    texts = [part for part in message.parts if isinstance(part, Text)]
+    plain = len(texts) == len(message.parts) and not (message.extras and any(message.extras.values()))
+    return texts if plain and message.role in ("system", "developer") else None
 
 
 def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
@@ -220,65 +211,56 @@ def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     return (*before, replace(last, text=f"{last.text}\n\n{text}" if last.text else text))
 
 
-class _Rendered(KeptResult):
-    """Messages of a client, from the one at `start` on, in the dialect, and the calls among them."""
+class RenderHistory(Fold, frozen=True):
+    """Past messages in the dialect. `takes_system`: system messages at the front become the system text:
+    strict chat templates take only one."""
 
-    source: tuple[Message, ...]
-    start: int
-    messages: tuple[Message, ...]
-    calls: dict[str, EarlierCall]
+    tools: DialectTools
+    takes_system: bool
+
+    def begin(self, state: _RenderState | None = None) -> HistoryRenderer:
+        state = state or _NOTHING
+        leads = state.is_leading and self.takes_system
+        return HistoryRenderer(self.tools, state, state.count, state.system, leads, {})
+
+
+class _RenderState(Struct, frozen=True, gc=False):
+    calls: dict[str, EarlierCall] = {}
+    count: int = 0
+    system: tuple[Text, ...] = ()
+    is_leading: bool = True
+
+
+_NOTHING = _RenderState()
+
+
+class HistoryRenderer(FoldRun):
+    """It keeps the calls by id, because results name only their ids: beside those of `before`, where it
+    began, stand those that came since."""
+
+    tools: DialectTools
+    before: _RenderState
     count: int
-    losses: tuple[Loss, ...]
+    system: tuple[Text, ...]
+    is_leading: bool
+    calls: dict[str, EarlierCall]
 
+    def state(self) -> _RenderState:
+        return _RenderState({**self.before.calls, **self.calls}, self.count, self.system, self.is_leading)
 
-class HistoryRenderer:
-    """Past messages in the dialect. It keeps the calls by id, because results name only their ids."""
+    def facts(self) -> tuple[Text, ...]:
+        return self.system
 
-    def __init__(self, tools: DialectTools, losses: Losses) -> None:
-        self._tools, self._losses = tools, losses
-        self._dialect, self._declared = tools.dialect, tools.declared
-        self._calls: dict[str, EarlierCall] = {}
-        self._count = 0
-
-    def render(
-        self, messages: tuple[Message, ...], start: int, past: Past | None
-    ) -> tuple[tuple[Message, ...], Past | None]:
-        """The messages from `start` on in the dialect, and what was made of these before."""
-        if (
-            past is None
-            or len(past.messages) <= start
-            or not is_same(past.messages, messages[: len(past.messages)])
-        ):
-            return tuple(self._written(messages[start:])), None
-        known: _Rendered | None = past.made.get(self._tools)
-        if known is None or known.source is not past.messages or known.start != start:
-            known = self._learnt(known, past.messages, start)
-            past.keep(self._tools, known)
-        self._calls, self._count = known.calls.copy(), known.count
-        if known.losses:
-            self._losses.extend(known.losses)
-        new = self._written(messages[len(known.source) :])
-        return (*known.messages, *new), past.after(known.messages, known.made)
-
-    def _learnt(self, before: _Rendered | None, source: tuple[Message, ...], start: int) -> _Rendered:
-        """All of `source`, from what was written of its first messages on."""
-        if before and (before.start != start or not is_same(before.source, source[: len(before.source)])):
-            before = None
-        losses, self._losses = self._losses, Losses()
-        known = before.count if before else 0
-        if before:
-            self._calls, self._count = before.calls.copy(), before.count
-            self._losses.extend(before.losses)
-        new = self._written(source[len(before.source) if before else start :])
-        messages = (*before.messages, *new) if before else tuple(new)
-        reported, self._losses = tuple(self._losses), losses
-        made = before.made.copy() if before else {}
-        size = (before.size if before else 0) + sum(map(weigh, new))
-        size += sum([weigh(call.arguments) for call in self._calls.values() if call.number >= known])
-        return _Rendered(source, start, messages, self._calls, self._count, reported, made=made, size=size)
-
-    def _written(self, messages: Iterable[Message]) -> list[Message]:
-        return [written for message in messages for written in self._message(message)]
+    def feed(self, items: Sequence[Message], /) -> list[Message]:
+        out: list[Message] = []
+        for message in items:
+            if self.is_leading:
+                if (texts := _system_text(message)) is not None:
+                    self.system += tuple(texts)
+                    continue
+                self.is_leading = False
+            out += self._message(message)
+        return out
 
     def _message(self, message: Message) -> tuple[Message, ...]:
         if _is_plain(message):
@@ -287,7 +269,7 @@ class HistoryRenderer:
         for kind, group in groupby(message.parts, _kind):
             pieces += self._pieces(kind, list(group))
         if message.role == "assistant":
-            pieces = _joined(pieces, self._dialect.gap)
+            pieces = _joined(pieces, self.tools.dialect.gap)
         parts = tuple([part for _, part in pieces])
         return (replace(message, parts=parts),) if parts else ()
 
@@ -297,7 +279,7 @@ class HistoryRenderer:
                 return [(kind, self._write_calls([part for part in group if isinstance(part, ToolCall)]))]
             case "results":
                 results = [part for part in group if isinstance(part, ToolResult)]
-                text = self._dialect.write_results(tuple([self._result(result) for result in results]))
+                text = self.tools.dialect.write_results(tuple([self._result(result) for result in results]))
                 media = [part for result in results for part in result.content if isinstance(part, Media)]
                 return [(kind, Text(text)), *((kind, part) for part in media)]
             case "reasoning":
@@ -308,45 +290,47 @@ class HistoryRenderer:
 
     def _write_calls(self, calls: list[ToolCall]) -> Text:
         past = tuple(self._past_call(call) for call in calls)
-        text = self._dialect.write_calls(past)
-        for why in misread(self._tools.calls, past, text):
-            why = f"{self._dialect.name}: {why}"
-            self._losses.changed(calls[0].where or "tool calls", why, "dialect.call")
+        dialect = self.tools.dialect
+        text = dialect.write_calls(past)
+        for why in misread(self.tools.calls, past, text):
+            why = f"{dialect.name}: {why}"
+            self.losses.changed(calls[0].where or "tool calls", why, "dialect.call")
         for call in calls:
             if call.state:
-                why = f"{self._dialect.name} has no opaque slot"
-                self._losses.dropped(call.where or "tool call", why, "reasoning.signature")
+                why = f"{dialect.name} has no opaque slot"
+                self.losses.dropped(call.where or "tool call", why, "reasoning.signature")
         return Text(text)
 
     def _past_call(self, call: ToolCall) -> EarlierCall:
-        past = EarlierCall(call.id, call.name, arguments_of(call), self._declared, self._count)
-        self._calls[call.id] = past
-        self._count += 1
+        past = EarlierCall(call.id, call.name, arguments_of(call), self.tools.declared, self.count)
+        self.calls[call.id] = past
+        self.count += 1
         return past
 
     def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
-                self._losses.dropped(part.where, f"only {part.origin} has this", "part.unknown")
+                self.losses.dropped(part.where, f"only {part.origin} has this", "part.unknown")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
-        if result.failed and not self._dialect.marks_failures and not _SAYS_ERROR.match(text):
+        if result.failed and not self.tools.dialect.marks_failures and not _SAYS_ERROR.match(text):
             text = f"Error: {text.strip() or 'the tool call failed'}"
-        call = self._calls.get(result.call_id)
+        call = self.calls.get(result.call_id) or self.before.calls.get(result.call_id)
         if call is None:
-            call = EarlierCall(result.call_id, result.name or "tool", {}, self._declared, self._count)
+            call = EarlierCall(result.call_id, result.name or "tool", {}, self.tools.declared, self.count)
         return RenderedResult(call, text, result.failed)
 
     def _write_reasoning(self, parts: list[Reasoning]) -> Iterator[Text]:
         text = "\n".join(part.text for part in parts if part.text)
-        if written := self._dialect.write_reasoning(text) if text else "":
+        dialect = self.tools.dialect
+        if written := dialect.write_reasoning(text) if text else "":
             yield Text(written)
         for part in parts:
             if part.state:
-                why = f"{self._dialect.name} has no opaque slot"
-                self._losses.dropped(part.where or "reasoning", why, "reasoning.signature")
+                why = f"{dialect.name} has no opaque slot"
+                self.losses.dropped(part.where or "reasoning", why, "reasoning.signature")
             if part.text and not written:
-                why = f"{self._dialect.name} keeps no reasoning of past turns"
-                self._losses.dropped(part.where, why, "reasoning.history")
+                why = f"{dialect.name} keeps no reasoning of past turns"
+                self.losses.dropped(part.where, why, "reasoning.history")
 
 
 _SAYS_ERROR = re.compile(r"""[\s\[{"'(]*error""", re.IGNORECASE)

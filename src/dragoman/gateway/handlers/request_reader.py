@@ -11,11 +11,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dragoman.core import jsontext, seal
-from dragoman.core.conversation_memory import ConversationMemory
 from dragoman.core.errors import DragomanError
 from dragoman.core.fields import Body, read_body
 from dragoman.core.jsontext import Glance
-from dragoman.core.known_bodies import SMALLEST, KnownBodies
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
@@ -28,6 +26,8 @@ from dragoman.gateway.upstreams.routing import Target, UnknownModel
 from dragoman.gateway.upstreams.routing import route as find_targets
 from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import MemoryFull, ServerRequest, TooLarge
+from dragoman.memory.conversation_memory import ConversationMemory
+from dragoman.memory.forwarded_bodies import SMALLEST, KnownBodies
 
 _EXPANSION = 20  # a guess; at most deflate makes 1,032 bytes of one
 
@@ -95,14 +95,14 @@ class RequestReader:
         client, glance = request.client, self._glance_for(request, data)
         if glance:
             return Body(data, client.name, self._look(request, glance, data))
-        outline = self._memory.outline(request.scope, client, data) if self._memory else None
+        outline = self._memory.read(request.scope, client, data) if self._memory else None
         return Body(data, client.name, outline=outline)
 
     async def _parse_large(self, request: GatewayRequest, data: bytes) -> Body:
         client, glance = request.client, self._glance_for(request, data)
         if glance:
             return await large_bodies.read(data, client, partial(self._look, request, glance), None)
-        recall = partial(self._memory.outline, request.scope) if self._memory else None
+        recall = partial(self._memory.read, request.scope) if self._memory else None
         return await large_bodies.read(data, client, None, recall)
 
     def _glance_for(self, request: GatewayRequest, data: bytes) -> Glance[Any] | None:

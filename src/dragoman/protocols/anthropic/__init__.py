@@ -10,7 +10,7 @@ from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.executed import HOSTED_CODEC
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED, encode_executed
-from dragoman.protocols.anthropic.request import decode_request, encode_request
+from dragoman.protocols.anthropic.request import CONVERSATION
 from dragoman.protocols.anthropic.response import decode_response, encode_response
 from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.anthropic.settings import SPELLING
@@ -52,8 +52,6 @@ LIMITS = ProtocolLimits(
 
 CODEC = Codec(
     name=PROTOCOL_NAME,
-    decode_request=decode_request,
-    encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
     stream_decoder=StreamDecoder,
@@ -64,7 +62,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: with_listed_tools(LIMITS, profile),
-    turns="messages",
+    conversation=CONVERSATION,
     terminal=(b"event: message_stop", b'"type":"message_stop"', b"event: error"),
     is_end=is_end,
     state_hint=b'"signature"',

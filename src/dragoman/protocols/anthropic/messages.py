@@ -7,16 +7,16 @@ in front or right before a turn of the model, and no text is blank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import sent_before, sent_prefix
+from dragoman.core.fold import DecodeRun, Fold, FoldRun
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
@@ -25,15 +25,14 @@ from dragoman.core.model import (
     Message,
     Reasoning,
     Refusal,
-    Request,
     Role,
     Text,
     ToolCall,
     ToolResult,
     Wire,
 )
-from dragoman.core.model_profile import ModelProfile
-from dragoman.protocols.anthropic.hosted import is_made_here
+from dragoman.core.server import rows
+from dragoman.protocols.anthropic.hosted import inline_definitions, is_made_here, loaded_tools
 from dragoman.protocols.anthropic.parts import decode_content, encode_content
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, is_native
 
@@ -41,7 +40,6 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 # Claude Code's first system block; it differs in every request (G58: vllm#36829)
 _ATTRIBUTION = "x-anthropic-billing-header:"
 _CONTINUED = "(conversation continues)"
-_TAKEN_ROLES = frozenset({"user", "assistant"})
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
@@ -75,77 +73,347 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
 
 
-def encode_native(request: Request, losses: Losses) -> tuple[tuple[Text, ...], list[Wire]]:
-    """System text and messages as they came; only thinking that others signed is withheld."""
-    messages: list[Wire] = []
-    for message in request.messages:
-        parts = [part for part in message.parts if _is_sendable(part, losses)]
-        if parts or not message.parts:
-            wire = {"role": message.role, "content": encode_content(parts, losses)}
-            messages.append(wire | own(message.extras, PROTOCOL_NAME))
-    return request.system, messages
+class DecodeMessages(Fold, frozen=True):
+    def begin(self, state: _DecodedState | None = None) -> DecodedMessages:
+        state = state or _UNREAD
+        return DecodedMessages(decode_message, "messages", state.count, state, state.is_compacted, ())
 
 
-def encode_foreign(
-    request: Request, profile: ModelProfile, losses: Losses
-) -> tuple[list[Text], list[Wire | Raw]]:
-    """System text and messages of a request from elsewhere, in the order that Anthropic demands."""
-    system, leading = list(request.system), 0
-    for message in request.messages:
-        if not is_system(message):
-            break
-        system += _texts(message, losses)
-        leading += 1
-    messages = _encode_in_order(request, leading, losses) or _encode_mended(
-        request.messages[leading:], profile, losses
-    )
-    return [text for text in system if not _is_blank(text.text)], messages
+class _DecodedState(Struct, frozen=True, gc=False):
+    count: int = 0
+    inline: tuple[tuple[Any, str], ...] = ()
+    loaded: frozenset[str] = frozenset()
+    is_compacted: bool = False
 
 
-def _encode_in_order(request: Request, start: int, losses: Losses) -> list[Wire | Raw] | None:
-    """Messages from `start` on that follow each other as Anthropic demands, as in nearly every request; None
-    for others."""
-    messages, past = request.messages, request.past
-    roles = [message.role for message in messages[start:]]
-    if not roles or roles[0] != "user" or roles[-1] != "user":
-        return None
-    if not _TAKEN_ROLES.issuperset(roles) or "assistant assistant" in " ".join(roles):
-        return None
-    reported = Losses()
-    count, wires = sent_prefix(messages, start, past, "", _encode_alone, reported)
-    for message in messages[count:]:
-        if sent := sent_before(message, past, "", _encode_alone):
-            wires += sent.entries
-            if sent.losses:
-                reported.extend(sent.losses)
-        elif (entry := _encode_alone(message, reported)) is None:
-            return None
+_UNREAD = _DecodedState()
+
+
+class DecodedMessages(DecodeRun):
+    """It also tells what the messages say about the tools; that is looked for when somebody asks.
+
+    `is_compacted`: there is a compaction block at the beginning. `new` are the messages since `before`.
+    """
+
+    before: _DecodedState
+    is_compacted: bool
+    new: Sequence[Message]
+
+    def feed(self, items: Sequence[Any], /) -> list[Message]:
+        first = not self.count
+        messages = DecodeRun.feed(self, items)
+        self.new = [*self.new, *messages] if self.new else messages
+        if first and messages and messages[0].parts:
+            self.is_compacted = type(messages[0].parts[0]) is Foreign
+        return messages
+
+    def state(self) -> _DecodedState:
+        loaded = self.before.loaded | loaded_tools(self.new)
+        return _DecodedState(self.count, self.inline(), loaded, self.is_compacted)
+
+    def facts(self) -> DecodedMessages:
+        return self
+
+    def inline(self) -> tuple[tuple[Any, str], ...]:
+        """Tools that messages define, with their places."""
+        if not any(map(is_system, self.new)):
+            return self.before.inline
+        return (*self.before.inline, *inline_definitions(self.new))
+
+    def loaded(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of `names` that the conversation has loaded."""
+        return names & (self.before.loaded | loaded_tools(self.new))
+
+
+class EncodeNative(Fold, frozen=True):
+    """Messages as they came; only thinking that others signed is withheld."""
+
+    def begin(self, state: Any = None) -> FoldRun:
+        return _NativeWriter()
+
+
+class _NativeWriter(FoldRun):
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        entries: list[Wire] = []
+        for message in items:
+            parts = [part for part in message.parts if _is_sendable(part, self.losses)]
+            if parts or not message.parts:
+                wire = {"role": message.role, "content": encode_content(parts, self.losses)}
+                entries.append(wire | own(message.extras, PROTOCOL_NAME))
+        return entries
+
+
+class EncodeForeign(Fold, frozen=True):
+    """Messages from elsewhere in the order that Anthropic demands.
+
+    `finds_marks`, `finds_calls`, `thinks`: the head depends on cache breakpoints, on the calls of the
+    history, on whether the turn that goes on begins with thinking.
+    """
+
+    system_messages: bool
+    prefill: bool
+    finds_marks: bool = False
+    finds_calls: bool = False
+    thinks: bool = False
+
+    def begin(self, state: _OrderState | None = None) -> FoldRun:
+        state = state or _UNWRITTEN
+        return _OrderedWriter(
+            self,
+            state.system,
+            state.is_leading,
+            state.turn,
+            state.is_closed,
+            state.waiting,
+            state.role,
+            state.is_orderly,
+            state.last,
+            state.has_marks,
+            state.calls.copy(),
+            state.content,
+            state.facts,
+            [],
+            more=(Losses(), Losses(), Losses(), Losses(), Losses(), Losses()),
+        )
+
+
+class ForeignFacts(Struct, frozen=True, gc=False):
+    """`system` is system text that leads the conversation. `several`: there is more than one entry;
+    `lacks_thinking`: the turn of the model that goes on does not begin with thinking. `calls` are the names
+    that the history calls, with their places."""
+
+    system: tuple[Text, ...]
+    several: bool
+    lacks_thinking: bool
+    has_marks: bool
+    calls: tuple[tuple[str, str], ...]
+
+
+class _OrderState(Struct, frozen=True, gc=False):
+    """`turn` is a turn of the model that may go on, unless it `is_closed`, and `content` what it becomes if
+    it does not; `waiting` is system text that waits for its place; `role` is that of the entry before."""
+
+    system: tuple[Text, ...] = ()
+    is_leading: bool = True
+    turn: Message | None = None
+    is_closed: bool = False
+    waiting: tuple[Message, ...] = ()
+    role: str = ""
+    is_orderly: bool = True
+    last: tuple[Wire, ...] = ()
+    has_marks: bool = False
+    calls: dict[str, str] = {}
+    content: str | list[Wire] | None = None
+    facts: ForeignFacts | None = None
+
+
+_UNWRITTEN = _OrderState()
+# Phases of losses, after those of the text in front
+_FITTED, _ENDED, _PLACED, _BOUNDED, _WRITTEN, _IN_TURN = range(6)
+
+
+class _OrderedWriter(FoldRun):
+    """Messages → entries. In a conversation that is in order the losses of each message come together."""
+
+    fold: EncodeForeign
+    system: tuple[Text, ...]
+    is_leading: bool
+    turn: Message | None
+    is_closed: bool
+    waiting: tuple[Message, ...]
+    role: str
+    is_orderly: bool
+    last: tuple[Wire, ...]
+    has_marks: bool
+    calls: dict[str, str]
+    content: str | list[Wire] | None
+    known: ForeignFacts | None
+    entries: list[Wire]
+
+    def state(self) -> _OrderState:
+        return _OrderState(
+            self.system,
+            self.is_leading,
+            self.turn,
+            self.is_closed,
+            self.waiting,
+            self.role,
+            self.is_orderly,
+            self.last,
+            self.has_marks,
+            self.calls.copy(),
+            self._encode_turn(),
+            self.facts(),
+        )
+
+    def _encode_turn(self) -> str | list[Wire] | None:
+        """The content of the turn that may go on; None where its losses would come too early."""
+        turn, losses = self.turn, Losses()
+        if self.content is not None or turn is None or not turn.parts:
+            return self.content
+        content = encode_content(turn.parts, losses)
+        return None if losses.items else content
+
+    def facts(self) -> ForeignFacts:
+        lacks_thinking = self.fold.thinks and _lacks_thinking(self.last)
+        several, calls, known = len(self.last) > 1, tuple(self.calls.items()), self.known
+        facts = ForeignFacts(self.system, several, lacks_thinking, self.has_marks, calls)
+        return known if known and known.system is facts.system and known == facts else facts
+
+    def reported(self) -> Iterable[Losses]:
+        if self.is_orderly:
+            return self.losses, self.more[_IN_TURN]
+        return (self.losses, *self.more[:_IN_TURN])
+
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        entries: list[Wire] = []
+        self.entries = entries
+        looks = self.fold.finds_marks or self.fold.finds_calls
+        for message in items:
+            if looks:
+                self._look(message)
+            if self.is_leading:
+                if is_system(message):
+                    self.system += tuple(_texts(message, self.losses))
+                    continue
+                self.is_leading = False
+                if message.role != "user":
+                    self.is_orderly = False
+            self._add(message)
+        return entries
+
+    def _look(self, message: Message) -> None:
+        if self.fold.finds_marks and not self.has_marks:
+            self.has_marks = is_marked(message)
+        if self.fold.finds_calls:
+            for part in message.parts:
+                if type(part) is ToolCall:
+                    self.calls[part.name] = part.where
+
+    def _add(self, message: Message) -> None:
+        losses = self.more[_FITTED]
+        count = len(losses.items)
+        fitted = _fitted(message, losses)
+        if len(losses.items) > count:
+            self._report_in_turn(losses, count)
+        if message.role == "assistant":
+            if self.turn is None or self.is_closed:
+                self._end_turn()
+                self.turn, self.is_closed = fitted, False
+            else:
+                self.is_orderly, self.content = False, None
+                self.turn = replace(self.turn, parts=(*self.turn.parts, *fitted.parts))
+            return
+        if is_system(message):
+            self.is_orderly = False
+        if not fitted.parts:
+            self.is_orderly, self.is_closed = False, True
+            return
+        self._end_turn()
+        if self.waiting or is_system(fitted):
+            self._place(fitted)
         else:
-            wires += entry
-    if reported.items:
-        losses.extend(reported)
-    return wires
+            self._write(fitted)
 
+    def _report_in_turn(self, losses: Losses, count: int) -> None:
+        """The losses of a phase behind the first `count`, in the order of the messages too."""
+        self.more[_IN_TURN].extend([*losses.items][count:])
 
-def _encode_alone(message: Message, losses: Losses) -> list[Wire] | None:
-    """A message that depends on no other; None where nothing is left of it."""
-    turn = _ended(_fitted(message, losses), losses)
-    return [{"role": turn.role, "content": encode_content(turn.parts, losses)}] if turn.parts else None
+    def _cut_thinking(self, turn: Message) -> Message:
+        losses = self.more[_ENDED]
+        count = len(losses.items)
+        turn = _ended(turn, losses)
+        self._report_in_turn(losses, count)
+        return turn
 
+    def _end_turn(self) -> None:
+        turn, content = self.turn, self.content
+        if turn is None:
+            return
+        self.turn = self.content = None
+        if not turn.parts or type(turn.parts[-1]) is Reasoning:
+            turn = self._cut_thinking(turn)
+            if not turn.parts:
+                self.is_orderly = False
+                return
+            content = None
+        if self.waiting:
+            self._place(turn)
+        else:
+            self._write(turn, content)
 
-def _encode_mended(messages: Sequence[Message], profile: ModelProfile, losses: Losses) -> list[Wire | Raw]:
-    turns = _joined([_fitted(message, losses) for message in messages])
-    turns = [turn for turn in (_ended(turn, losses) for turn in turns) if turn.parts]
-    turns = _placed(turns, profile.system_messages, losses)
-    turns = _bounded(turns, not profile.prefill, losses)
-    return [{"role": turn.role, "content": encode_content(turn.parts, losses)} for turn in turns]
+    def _place(self, turn: Message | None) -> None:
+        """System messages go right before a turn of the model, or to the end; elsewhere they are user text.
+
+        They stay in the conversation: moved to the front they would invalidate the cached prefix (G54).
+        """
+        if turn is not None and is_system(turn):
+            self.waiting += (turn,)
+            return
+        waiting, losses = self.waiting, self.more[_PLACED]
+        if waiting and self.fold.system_messages and self.role == "user":
+            if turn is None or turn.role == "assistant":
+                self.waiting = ()
+                for message in waiting:
+                    self._write(Message("system", tuple(_texts(message, losses))))
+            for message in self.waiting:
+                why = "system text goes behind the user's turn that follows it"
+                losses.changed(message.where, why, "message.order")
+        elif waiting and not _has_results(turn):  # results must follow their calls
+            self.waiting = ()
+            for message in waiting:
+                self._write(_as_user(message, losses))
+        if turn is not None:
+            self._write(turn)
+
+    def _write(self, turn: Message, content: str | list[Wire] | None = None) -> None:
+        if not self.role and turn.role != "user":
+            self._fill("Anthropic needs a user's turn to begin with")
+        self.role = turn.role
+        if content is None:
+            losses = self.more[_WRITTEN]
+            count = len(losses.items)
+            content = encode_content(turn.parts, losses)
+            if len(losses.items) > count:
+                self._report_in_turn(losses, count)
+        entry: Wire = {"role": turn.role, "content": content}
+        self.entries.append(entry)
+        self.last = (self.last[-1], entry) if self.last else (entry,)
+
+    def _fill(self, why: str) -> None:
+        """The first turn is the user's, and for most models the last one too."""
+        self.is_orderly = False
+        self.more[_BOUNDED].invented("messages", f"{why}: {_CONTINUED}", "message.filler")
+        self.role = "user"
+        self._write(Message("user", (Text(_CONTINUED),)))
+
+    def close(self) -> list[Wire]:
+        entries: list[Wire] = []
+        self.entries = entries
+        turn = self.turn
+        if turn is not None:
+            self.is_orderly, self.turn, self.content = False, None, None
+            turn = self._cut_thinking(turn)
+            if turn.parts:
+                if self.fold.prefill:
+                    turn = _trimmed(turn, self.more[_BOUNDED])
+                self._place(turn)
+        if self.waiting:
+            self._place(None)
+        if not self.role:
+            self._fill("Anthropic needs a user's turn to begin with")
+        if self.role == "assistant":
+            self.is_orderly = False
+            if not self.fold.prefill:
+                self._fill("the model needs a user's turn to end with")
+        return entries
 
 
 def is_system(message: Message) -> bool:
     return message.role in ("system", "developer")
 
 
-def _is_blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
@@ -185,19 +453,19 @@ def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
         case Text():
             return _fitted_text(part, losses)
         case ToolResult():
-            content = [item for item in part.content if not (isinstance(item, Text) and _is_blank(item.text))]
+            content = [item for item in part.content if not (isinstance(item, Text) and is_blank(item.text))]
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():
             losses.changed(
                 part.where, "Anthropic knows no refusals but in replies: sent as text", "message.refusal"
             )
-            return None if _is_blank(part.text) else Text(part.text)
+            return None if is_blank(part.text) else Text(part.text)
         case _:
             return part if _is_sendable(part, losses) else None
 
 
 def _fitted_text(part: Text, losses: Losses) -> Text | None:
-    if _is_blank(part.text):
+    if is_blank(part.text):
         if part.text:
             losses.dropped(part.where, "Anthropic takes no blank text", "text.blank")
         return None
@@ -205,17 +473,6 @@ def _fitted_text(part: Text, losses: Losses) -> Text | None:
         report_citations(losses, part, "Anthropic takes back only citations that it made")
         return replace(part, citations=())
     return part
-
-
-def _joined(messages: list[Message]) -> list[Message]:
-    """Turns of the model that follow each other are one turn, as Anthropic reads them."""
-    joined: list[Message] = []
-    for message in messages:
-        if message.role == "assistant" and joined and joined[-1].role == "assistant":
-            joined[-1] = replace(joined[-1], parts=(*joined[-1].parts, *message.parts))
-        else:
-            joined.append(message)
-    return joined
 
 
 def _ended(turn: Message, losses: Losses) -> Message:
@@ -229,32 +486,23 @@ def _ended(turn: Message, losses: Losses) -> Message:
     return turn if parts is turn.parts else replace(turn, parts=parts)
 
 
-def _placed(turns: list[Message], allowed: bool, losses: Losses) -> list[Message]:
-    """System messages go right before a turn of the model, or to the end; elsewhere they are user text.
+def _lacks_thinking(entries: Sequence[Wire]) -> bool:
+    """Whether the conversation ends with the result of a call whose turn does not begin with thinking."""
+    if len(entries) < 2 or "tool_result" not in _kinds(entries[-1]):
+        return False
+    return _kinds(entries[-2])[:1] not in (["thinking"], ["redacted_thinking"])
 
-    They stay in the conversation: moved to the front they would invalidate the cached prefix (G54).
-    """
-    if not any(map(is_system, turns)):
-        return turns
-    placed: list[Message] = []
-    waiting: list[Message] = []
-    for turn in [*turns, None]:
-        if turn is not None and is_system(turn):
-            waiting.append(turn)
-            continue
-        if waiting and allowed and placed and placed[-1].role == "user":
-            if turn is None or turn.role == "assistant":
-                placed += [Message("system", tuple(_texts(message, losses))) for message in waiting]
-                waiting = []
-            for message in waiting:
-                why = "system text goes behind the user's turn that follows it"
-                losses.changed(message.where, why, "message.order")
-        elif waiting and not _has_results(turn):  # results must follow their calls
-            placed += [_as_user(message, losses) for message in waiting]
-            waiting = []
-        if turn is not None:
-            placed.append(turn)
-    return placed
+
+def _kinds(entry: Wire) -> list[str]:
+    return [block["type"] for block in rows(entry["content"])]
+
+
+def is_marked(message: Message) -> bool:
+    """Whether the client sets cache breakpoints itself."""
+    for part in message.parts:
+        if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
+            return True
+    return False
 
 
 def _has_results(turn: Message | None) -> bool:
@@ -265,24 +513,6 @@ def _as_user(message: Message, losses: Losses) -> Message:
     why = "the model takes no system text at this place: it is sent as the user's"
     losses.changed(message.where, why, "message.role")
     return replace(message, role="user", parts=tuple(_texts(message, losses)))
-
-
-def _bounded(turns: list[Message], user_last: bool, losses: Losses) -> list[Message]:
-    """The first turn is the user's; the last one too, or else it does not end in white space."""
-    if not turns or turns[0].role != "user":
-        losses.invented(
-            "messages", f"Anthropic needs a user's turn to begin with: {_CONTINUED}", "message.filler"
-        )
-        turns = [Message("user", (Text(_CONTINUED),)), *turns]
-    last = turns[-1]
-    if last.role != "assistant":
-        return turns
-    if user_last:
-        losses.invented(
-            "messages", f"the model needs a user's turn to end with: {_CONTINUED}", "message.filler"
-        )
-        return [*turns, Message("user", (Text(_CONTINUED),))]
-    return [*turns[:-1], _trimmed(last, losses)]
 
 
 def _trimmed(turn: Message, losses: Losses) -> Message:

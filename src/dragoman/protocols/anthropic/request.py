@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, some, turns_of
+from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Foreign, Message, Request, Text, ToolResult, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model import Request, Text, ToolDeclaration, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
-from dragoman.protocols.anthropic.hosted import (
-    decode_servers,
-    encode_servers,
-    inline_definitions,
-    loaded_tools,
-)
+from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers
 from dragoman.protocols.anthropic.messages import (
-    decode_message,
+    DecodedMessages,
+    DecodeMessages,
+    EncodeForeign,
+    EncodeNative,
+    ForeignFacts,
     decode_system,
-    encode_foreign,
-    encode_native,
-    is_system,
+    is_blank,
 )
 from dragoman.protocols.anthropic.parts import encode_content
 from dragoman.protocols.anthropic.settings import (
@@ -50,26 +48,24 @@ from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_REQUEST, is_n
 _WITHHELD = "system"  # key of the extras: system blocks that only Anthropic gets
 
 
-def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are decoded, and also kept in the extras: they go back to Anthropic unchanged."""
-    wires = turns_of(body, "messages", PROTOCOL_NAME)
-    messages, past = decode_turns(wires, "messages", decode_message, losses)
-    request, names = decode_head(body, head := known_head(wires), _decode_head, losses)
-    tools, edits = request.tools, request.edits
-    if some(messages, past, is_system) and (inline := inline_definitions(messages)):
+def finish_head(head: Request, messages: DecodedMessages, losses: Losses) -> Request:
+    """With the tools that messages define or load."""
+    tools, edits = head.tools, head.edits
+    if inline := messages.inline():
         tools = (*tools, *(decode_inline_tool(wire, where, losses) for wire, where in inline))
-        names = deferred(tools, losses)
-    if names:
-        tools = load(tools, losses, names & loaded_tools(messages))
-    if edits is None and messages and messages[0].parts and type(messages[0].parts[0]) is Foreign:
+    if names := deferred(tools, losses):
+        tools = load(tools, losses, messages.loaded(names))
+    if edits is None and messages.is_compacted:
         edits = ()  # a compaction block at the beginning counts as an edit
-    return replace(request, messages=messages, tools=tools, edits=edits, past=past, head=head)
+    if tools is head.tools and edits is head.edits:
+        return head
+    return replace(head, tools=tools, edits=edits)
 
 
-def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
-    """Everything but the messages, and the names of the tools that these must load."""
+def decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the messages. Settings are read, and also kept in the extras: they go back unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    del fields.rest["messages"]
+    fields.rest.pop("messages", None)
     model, stream = fields.nonempty("model"), fields.flag("stream")
     system, withheld = decode_system(fields, losses)
     declared = fields.list("tools") if fields.rest.get("tools") != [] else None
@@ -83,7 +79,7 @@ def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
     edits = decode_edits(fields, losses) if "context_management" in body else None
     compaction = decode_compaction(body) if "compaction" in body else None
     fields.extras(losses, quiet=QUIET_REQUEST)
-    request = Request(
+    return Request(
         model,
         (),
         system,
@@ -96,34 +92,47 @@ def _decode_head(body: Wire, losses: Losses) -> tuple[Request, frozenset[str]]:
         edits,
         extras={PROTOCOL_NAME: extras},
     )
-    return request, deferred(tools, losses)
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
+    if is_native(request):
+        return (EncodeNative(),)
+    declares = any(isinstance(tool, ToolDeclaration) for tool in request.tools)
+    finds_calls = not declares or bool(allowed(request.tool_choice))
+    thinks = request.settings.effort is not None or request.settings.budget is not None
+    return (
+        EncodeForeign(profile.system_messages, profile.prefill, profile.automatic_cache, finds_calls, thinks),
+    )
+
+
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
     if not native:
         body["max_tokens"] = encode_max_tokens(request, profile, losses)
-    system, body["messages"] = (
-        encode_native(request, losses) if native else encode_foreign(request, profile, losses)
-    )
-    if not native and request.settings.output and request.settings.output.kind == "json":
-        system = [*system, Text(JSON_INSTRUCTION)]
+    system, body["messages"] = list(request.system), messages.entries
+    messages.report(losses)
+    facts: ForeignFacts | None = messages.facts
+    if facts:
+        system = [text for text in (*system, *facts.system) if not is_blank(text.text)]
+        if request.settings.output and request.settings.output.kind == "json":
+            system.append(Text(JSON_INSTRUCTION))
     if system:
         body["system"] = encode_content(system, losses)
-    body |= encode_head(request, losses, profile, _encode_head)
-    if native:
+    body |= _encode_head(request, losses, profile)
+    if facts is None:
         extras = own(request.extras, PROTOCOL_NAME)
         if profile.hosted_tools is not None and "mcp" not in profile.hosted_tools:
             extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
         return _as_it_came(body, extras)
     tools = "tools" in body
     if not tools:
-        body |= declare_used(request.messages, losses)
-    if profile.automatic_cache and (tools or len(body["messages"]) > 1) and not _has_marks(request):
+        body |= declare_used(facts.calls, losses)
+    marked = facts.has_marks or any(text.cache for text in request.system)
+    if profile.automatic_cache and (tools or facts.several) and not marked:
         body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
-    return body | encode_settings(request, body, profile, losses)
+    return body | encode_settings(request, body, facts.lacks_thinking, profile, losses)
 
 
 def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
@@ -138,19 +147,6 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     return body
 
 
-def _has_marks(request: Request) -> bool:
-    """Whether the client sets cache breakpoints itself."""
-    in_messages = some(request.messages, request.past, _is_marked)
-    return in_messages or any(text.cache for text in request.system)
-
-
-def _is_marked(message: Message) -> bool:
-    for part in message.parts:
-        if part.cache or (type(part) is ToolResult and part.content and part.content[-1].cache):
-            return True
-    return False
-
-
 def _as_it_came(body: Wire, extras: Wire) -> Wire:
     if withheld := extras.get(_WITHHELD):
         system = body.get("system", [])
@@ -158,3 +154,14 @@ def _as_it_came(body: Wire, extras: Wire) -> Wire:
         for place, block in withheld:
             system.insert(place, block)
     return {**extras, **body}
+
+
+CONVERSATION = RequestShape(
+    protocol=PROTOCOL_NAME,
+    field="messages",
+    decode_head=decode_head,
+    decode_messages=lambda head, whole: DecodeMessages(),
+    finish_head=finish_head,
+    encode_messages=encode_messages,
+    encode_around=encode_around,
+)

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import get_args
 
-from msgspec import Raw
-
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, GivenSettings, describe, string
-from dragoman.core.history import encode_head
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.server import rows
 from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier, report_unsent
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
@@ -64,11 +59,14 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     )
 
 
-def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses: Losses) -> Wire:
-    """`body` is what is encoded already: max_tokens, messages and tool_choice."""
-    thinking, effort = _encode_thinking(request, body, profile, losses)
+def encode_settings(
+    request: Request, body: Wire, lacks_thinking: bool, profile: ModelProfile, losses: Losses
+) -> Wire:
+    """`body` is what is encoded already: max_tokens and tool_choice. `lacks_thinking`: the turn of the model
+    that goes on does not begin with thinking."""
+    thinking, effort = _encode_thinking(request, body, lacks_thinking, profile, losses)
     thinks = thinking is not None and thinking["type"] == "enabled"
-    wire = encode_head(request, losses, profile, _encode_beside_thinking, effort, thinks)
+    wire = _encode_beside_thinking(request, losses, profile, effort, thinks)
     return {"thinking": thinking, **wire} if thinking else wire
 
 
@@ -184,7 +182,7 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
 
 
 def _encode_thinking(
-    request: Request, body: Wire, profile: ModelProfile, losses: Losses
+    request: Request, body: Wire, lacks_thinking: bool, profile: ModelProfile, losses: Losses
 ) -> tuple[Wire | None, str | None]:
     """`thinking`, and the effort where the model takes one."""
     settings, takes_effort = request.settings, profile.efforts != ()
@@ -203,15 +201,20 @@ def _encode_thinking(
         return None, None
     if budget is None and takes_effort:
         return {"type": "adaptive", **_encode_display(settings.show_reasoning, profile)}, taken
-    return _encode_budget(budget or budget_for(settings.effort or "medium"), settings, body, losses), taken
+    budget = budget or budget_for(settings.effort or "medium")
+    return _encode_budget(budget, settings, body, lacks_thinking, losses), taken
 
 
-def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) -> Wire | None:
+def _encode_budget(
+    budget: int, settings: Settings, body: Wire, lacks_thinking: bool, losses: Losses
+) -> Wire | None:
     where = "budget" if settings.budget else "effort"
     if body.get("tool_choice", {}).get("type") in ("any", "tool"):
         losses.dropped(where, "no thinking together with a forced tool choice", f"setting.{where}")
         return None
-    if _continues_without_thinking(body["messages"]):
+    # Anthropic: "Expected `thinking` or `redacted_thinking`, but found `tool_use`". A client dropped it, or
+    # it was that of another model
+    if lacks_thinking:
         why = "the turn that goes on has no thinking of this model at its beginning"
         losses.dropped(where, why, f"setting.{where}")
         return None
@@ -226,22 +229,6 @@ def _encode_budget(budget: int, settings: Settings, body: Wire, losses: Losses) 
         why = f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
         losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
-
-
-def _continues_without_thinking(messages: list[Wire | Raw]) -> bool:
-    """Whether the conversation ends with the result of a call whose turn does not begin with thinking.
-
-    With `thinking: enabled` Anthropic refuses it ("Expected `thinking` or `redacted_thinking`, but found
-    `tool_use`"). It happens where a client drops thinking, and where that of another model is withheld.
-    """
-    if len(messages) < 2 or "tool_result" not in _kinds(messages[-1]):
-        return False
-    return _kinds(messages[-2])[:1] not in (["thinking"], ["redacted_thinking"])
-
-
-def _kinds(message: Wire | Raw) -> list[str]:
-    wire = jsontext.decode(bytes(message)) if isinstance(message, Raw) else message  # one encoded before
-    return [block["type"] for block in rows(wire["content"])]
 
 
 def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:

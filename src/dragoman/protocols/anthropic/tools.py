@@ -6,6 +6,7 @@ Anthropic marks its own tools by a dated `type`; everything else is a custom too
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,9 +19,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyTool,
     HostedTool,
-    Message,
     Request,
-    ToolCall,
     ToolChoice,
     ToolDeclaration,
     Wire,
@@ -76,18 +75,18 @@ def load(tools: tuple[AnyTool, ...], losses: Losses, loaded: frozenset[str]) -> 
     )
 
 
-def declare_used(messages: tuple[Message, ...], losses: Losses) -> Wire:
+def declare_used(calls: Sequence[tuple[str, str]], losses: Losses) -> Wire:
     """`tools` and `tool_choice` for a history with calls in a request that declares no tools.
 
     Bedrock and older models refuse tool blocks without `tools`; autogen's reflection step sends such
-    requests. The declarations allow the history, and `none` keeps the model from calling them.
+    requests. The declarations allow the history, and `none` keeps the model from calling them. `calls` are
+    names with their places.
     """
-    used = {part.name: part for message in messages for part in message.parts if isinstance(part, ToolCall)}
-    for name, call in used.items():
+    for name, where in calls:
         why = f"the history calls {name}, which the request does not declare"
-        losses.invented(call.where or name, why, "tool.declaration")
+        losses.invented(where or name, why, "tool.declaration")
     schema: Wire = {"type": "object", "properties": {}}
-    tools: list[Wire] = [{"name": name, "input_schema": schema} for name in used]
+    tools: list[Wire] = [{"name": name, "input_schema": schema} for name, _ in calls]
     return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
 
 

@@ -135,7 +135,9 @@ class _WrittenMessage(Struct, gc=False):
 _DIRECT = _DirectCaller("direct")
 
 
-def write_usual_reply(response: Response, request: Request | None) -> _WrittenMessage | None:
+def write_usual_reply(
+    response: Response, request: Request | None, echo: bytes = b""
+) -> _WrittenMessage | None:
     """Texts, thoughts and calls of functions."""
     if request is not None and (request.edits is not None or request.compaction is not None):
         return None

@@ -15,9 +15,10 @@ from dragoman.core.codec import Frame, no_headers
 from dragoman.core.credentials import Credential, Refresh
 from dragoman.core.errors import ConfigError
 from dragoman.core.events import Event
+from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols import anthropic
@@ -27,8 +28,8 @@ _VERSION = "bedrock-2023-05-31"
 _REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    wire = anthropic.CODEC.encode_request(request, losses, profile)
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
+    wire = anthropic.CODEC.conversation.encode_around(request, messages, losses, profile)
     rest = {name: value for name, value in wire.items() if name not in ("model", "stream")}
     betas = anthropic.CODEC.http.headers_for(wire).get("anthropic-beta", "")
     return {"anthropic_version": _VERSION, **({"anthropic_beta": betas.split(",")} if betas else {}), **rest}
@@ -106,7 +107,7 @@ HTTP = replace(
 CODEC = replace(
     anthropic.CODEC,
     http=HTTP,
-    encode_request=encode_request,
+    conversation=replace(anthropic.CODEC.conversation, encode_around=encode_around),
     decode_error=decode_error,
     stream_decoder=StreamDecoder,
 )

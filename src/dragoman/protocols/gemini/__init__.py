@@ -8,7 +8,7 @@ from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
-from dragoman.protocols.gemini.request import decode_request, encode_request
+from dragoman.protocols.gemini.request import CONVERSATION
 from dragoman.protocols.gemini.response import decode_response, encode_response
 from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error
 from dragoman.protocols.gemini.settings import SPELLING
@@ -57,8 +57,6 @@ LIMITS = ProtocolLimits(
 
 CODEC = Codec(
     name=PROTOCOL_NAME,
-    decode_request=decode_request,
-    encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
     stream_decoder=StreamDecoder,
@@ -69,7 +67,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: with_listed_tools(LIMITS, profile),
-    turns="contents",
+    conversation=CONVERSATION,
     terminal=(b'"finishReason"', b'"blockReason"', b'"error"'),
     is_end=is_end,
     state_hint=b'"thoughtSignature"',

@@ -7,31 +7,27 @@ consecutive messages of one role become one content.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from operator import eq
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.conversation import read_array
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
-from dragoman.core.history import EncodeAlone, decode_turns, sent_prefix
+from dragoman.core.fields import Fields, field_of, own
+from dragoman.core.fold import DecodeRun, Fold, FoldRun, Restart
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Message,
-    Past,
     Reasoning,
-    Request,
     Role,
     Text,
     ToolCall,
     ToolResult,
     Wire,
 )
-from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
 from dragoman.protocols.gemini.wire import (
     NO_EXTRAS,
@@ -55,15 +51,38 @@ _SYSTEM = frozenset({"system", "developer"})
 Calls = Callable[[], dict[str, ToolCall]]  # of the conversation, by id
 
 
-def decode_contents(contents: Any, losses: Losses) -> tuple[tuple[Message, ...], Past | None]:
-    """An array of contents, and which of them came before; some clients send a single one, or a string."""
+def read_contents(body: Wire, field: str, protocol: str) -> list[Any]:
+    """An array of contents; some clients send a single one, or a string."""
+    contents = field_of(body, field, protocol)
     if is_object(contents) or isinstance(contents, str):
-        contents = [contents]
-    if not is_array(contents):
-        got = "nothing" if contents is None else describe(contents)
-        raise WireError(PROTOCOL_NAME, "contents", f"expected an array, got {got}")
-    messages, past = decode_turns(contents, "contents", _decode_content, losses)
-    return _rejoined(messages), past
+        return [contents]
+    return read_array(body, field, protocol)
+
+
+class DecodeContents(Fold, frozen=True):
+    """`rejoins`: all of them come together, so that state can be put back onto an earlier text."""
+
+    rejoins: bool
+
+    def begin(self, state: int | None = None) -> DecodeRun:
+        return _ContentReader(_decode_content, "contents", state or 0, self.rejoins, [])
+
+
+class _ContentReader(DecodeRun):
+    rejoins: bool
+    waiting: list[Message]
+
+    def feed(self, items: Sequence[Any], /) -> list[Message]:
+        messages = DecodeRun.feed(self, items)
+        if self.rejoins:
+            self.waiting += messages
+            return []
+        if any(_is_trailer(part) for message in messages for part in message.parts):
+            raise Restart
+        return messages
+
+    def close(self) -> Sequence[Message]:
+        return _rejoined(tuple(self.waiting)) if self.waiting else ()
 
 
 def _decode_content(content: Any, where: str, losses: Losses) -> Message:
@@ -112,37 +131,61 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[Text, ...]:
     return texts
 
 
-def split_system(request: Request, losses: Losses) -> tuple[list[Text], Sequence[Message]]:
-    """The system text in front of the conversation, and the conversation.
+class PlaceSystem(Fold, frozen=True):
+    """System text inside the conversation becomes user text in its place: in front it would invalidate the
+    cached prefix (G54). That in front of the conversation is for `systemInstruction`."""
 
-    Later system text becomes user text in its place: in front it would invalidate the cached prefix (G54).
-    """
-    system, leading = list(request.system), 0
-    for message in request.messages:
-        if message.role not in _SYSTEM:
-            break
-        system += _system_texts(message, losses)
-        leading += 1
-    messages = request.messages[leading:]
-    if _SYSTEM.isdisjoint([message.role for message in messages]):
-        return system, messages
-    return system, _with_system_as_user(messages, losses)
+    def begin(self, state: _SystemState | None = None) -> FoldRun:
+        state = state or _NO_SYSTEM
+        return _SystemPlacer(state.system, state.is_leading, state.waiting)
 
 
-def _with_system_as_user(messages: Sequence[Message], losses: Losses) -> list[Message]:
-    placed: list[Message] = []
-    waiting: list[Message] = []
-    for message in messages:
-        if message.role in _SYSTEM:
-            why = "Gemini has no system text inside the conversation: it is sent as the user's"
-            losses.changed(message.where, why, "message.role")
-            waiting.append(replace(message, role="user", parts=tuple(_system_texts(message, losses))))
-        elif waiting and any(isinstance(part, ToolResult) for part in message.parts):
+class _SystemState(Struct, frozen=True, gc=False):
+    """`waiting`: system text that waits until the results of the calls before it were written."""
+
+    system: tuple[Text, ...] = ()
+    is_leading: bool = True
+    waiting: tuple[Message, ...] = ()
+
+
+_NO_SYSTEM = _SystemState()
+
+
+class _SystemPlacer(FoldRun):
+    system: tuple[Text, ...]
+    is_leading: bool
+    waiting: tuple[Message, ...]
+
+    def state(self) -> _SystemState:
+        return _SystemState(self.system, self.is_leading, self.waiting)
+
+    def facts(self) -> tuple[Text, ...]:
+        return self.system
+
+    def feed(self, items: Sequence[Message], /) -> list[Message]:
+        placed: list[Message] = []
+        for message in items:
+            if message.role in _SYSTEM:
+                self._take(message)
+                continue
+            self.is_leading = False
+            if self.waiting and not any(isinstance(part, ToolResult) for part in message.parts):
+                placed += self.waiting
+                self.waiting = ()
             placed.append(message)  # results must follow their calls
-        else:
-            placed += [*waiting, message]
-            waiting = []
-    return placed + waiting
+        return placed
+
+    def _take(self, message: Message) -> None:
+        if self.is_leading:
+            self.system += tuple(_system_texts(message, self.losses))
+            return
+        why = "Gemini has no system text inside the conversation: it is sent as the user's"
+        self.losses.changed(message.where, why, "message.role")
+        parts = tuple(_system_texts(message, self.losses))
+        self.waiting += (replace(message, role="user", parts=parts),)
+
+    def close(self) -> Sequence[Message]:
+        return self.waiting
 
 
 def _system_texts(message: Message, losses: Losses) -> list[Text]:
@@ -152,101 +195,76 @@ def _system_texts(message: Message, losses: Losses) -> list[Text]:
     return [part for part in message.parts if isinstance(part, Text)]
 
 
-def encode_contents(
-    messages: Sequence[Message], request: Request, native: bool, profile: ModelProfile, losses: Losses
-) -> list[Wire | Raw]:
-    nested, signs = native or profile.media_in_results, profile.signed_calls
-    contents = None
-    if request.past and not native:
-        front = request.messages[: len(request.messages) - len(messages)]
-        alone = partial(_encode_alone, nested, signs)
-        contents = _encode_in_turn((*front, *messages), len(front), request.past, alone, losses)
-    return contents or _encode_joined(messages, request, native, nested, signs, losses)
+class EncodeContents(Fold, frozen=True):
+    """Neighbours of one role become one content, unless the request is native. `nested`: results hold their
+    media; `signs`: the first call of a turn needs a signature."""
+
+    native: bool
+    nested: bool
+    signs: bool
+
+    def begin(self, state: _ContentState | None = None) -> FoldRun:
+        state = state or _NO_CONTENT
+        return _ContentWriter(self, _copied(state.content), state.where)
 
 
-def _encode_in_turn(
-    messages: tuple[Message, ...], start: int, past: Past, alone: EncodeAlone, losses: Losses
-) -> list[Wire | Raw] | None:
-    """Messages from `start` on in which user and model take turns, the user last, as in nearly every request;
-    None for others."""
-    roles = [message.role for message in messages[start:]]
-    if any(map(eq, roles, roles[1:])) or roles[-1:] != ["user"]:
-        return None
-    reported = Losses()
-    count, contents = sent_prefix(messages, start, past, "contents", alone, reported)
-    for message in messages[count:]:
-        if (content := alone(message, reported)) is None:
-            return None
-        contents += content
-    if reported.items:
-        losses.extend(reported)
-    return contents
+class _ContentState(Struct, frozen=True, gc=False):
+    """`content` may go on; `where` is the place of the last message."""
+
+    content: Wire | None = None
+    where: str = ""
 
 
-def _encode_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
-    """A message that depends on no other, as a content; None where nothing is left of it."""
-    parts = _encode_parts_alone(nested, signs, message, losses)
-    return [_encode_content(message, parts)] if parts else None
+_NO_CONTENT = _ContentState()
 
 
-def _encode_parts_alone(nested: bool, signs: bool, message: Message, losses: Losses) -> list[Wire] | None:
-    """The parts of a message that depend on no other; None where a result does not name its call, and where
-    the content has fields of its own: those decide whether it is joined to its neighbour."""
-    if own(message.extras, PROTOCOL_NAME):
-        return None
-    for part in message.parts:
-        if type(part) is ToolResult and not part.name:
-            return None
-    calls = _CallsById((message,))
-    parts = _encode_parts(message, calls, nested, False, losses)
-    if signs and message.role == "assistant":
-        _sign_call(parts, calls, losses)
-    return parts or None
+class _ContentWriter(FoldRun):
+    fold: EncodeContents
+    content: Wire | None
+    where: str
+
+    def state(self) -> _ContentState:
+        return _ContentState(_copied(self.content), self.where)
+
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        native, nested, signs = self.fold.native, self.fold.nested, self.fold.signs
+        contents: list[Wire] = []
+        calls = _CallsById(items)
+        for message in items:
+            self.where = message.where
+            parts = _encode_parts(message, calls, nested, native, self.losses)
+            if signs and message.role == "assistant" and not (native and _begins_with_own_call(message)):
+                _sign_call(parts, message, self.losses)
+            content = _encode_content(message, parts)
+            if native:
+                contents.append(content)
+            elif self.content and self.content.get("role") == content.get("role"):
+                self.content["parts"] += parts
+            elif parts:
+                if self.content:
+                    contents.append(self.content)
+                self.content = content
+        return contents
+
+    def close(self) -> Sequence[Wire]:
+        if not self.content:
+            return ()
+        if self.content.get("role") == "model":
+            why = "Gemini does not continue the assistant's last message, but answers it"
+            self.losses.changed(self.where, why, "message.prefill")
+        return (self.content,)
 
 
-def _encode_joined(
-    messages: Sequence[Message], request: Request, native: bool, nested: bool, signs: bool, losses: Losses
-) -> list[Wire | Raw]:
-    """Neighbours of one role become one content, unless the request is native."""
-    calls = _CallsById(request.messages)
-    contents: list[Wire] = []
-    count = 0
-    if request.past and not native:
-        front = request.messages[: len(request.messages) - len(messages)]
-        alone = partial(_encode_parts_alone, nested, signs)
-        count, entries = sent_prefix((*front, *messages), len(front), request.past, "", alone, losses, False)
-        count -= len(front)
-        for message, entry in zip(messages, entries, strict=False):
-            _add_content(contents, "model" if message.role == "assistant" else "user", entry)
-    for message in messages[count:]:
-        parts = _encode_parts(message, calls, nested, native, losses)
-        if signs and message.role == "assistant" and not (native and _begins_with_own_call(message)):
-            _sign_call(parts, calls, losses)
-        content = _encode_content(message, parts)
-        if not native and contents and contents[-1].get("role") == content.get("role"):
-            contents[-1]["parts"] += parts
-        elif parts or native:
-            contents.append(content)
-    if not native and contents and contents[-1].get("role") == "model":
-        why = "Gemini does not continue the assistant's last message, but answers it"
-        losses.changed(messages[-1].where, why, "message.prefill")
-    return [*contents]
-
-
-def _add_content(contents: list[Wire], role: str, parts: Raw) -> None:
-    """Add the parts of a message that was sent before."""
-    if contents and contents[-1]["role"] == role:
-        contents[-1]["parts"].append(parts)
-    else:
-        contents.append({"parts": [parts], "role": role})
+def _copied(content: Wire | None) -> Wire | None:
+    return {**content, "parts": [*content["parts"]]} if content else None
 
 
 class _CallsById:
-    """The calls of the conversation; looked up once something needs them."""
+    """The calls of some messages; looked up once something needs them."""
 
     __slots__ = ("_found", "_messages")
 
-    def __init__(self, messages: tuple[Message, ...]) -> None:
+    def __init__(self, messages: Sequence[Message]) -> None:
         self._messages, self._found = messages, None
 
     def __call__(self) -> dict[str, ToolCall]:
@@ -308,14 +326,15 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     return part
 
 
-def _sign_call(parts: list[Wire], calls: Calls, losses: Losses) -> None:
+def _sign_call(parts: list[Wire], message: Message, losses: Losses) -> None:
     """Gemini 3 demands a signature on the first call of each step since the last user text (G97, G99).
 
     Earlier ones get it too: a prefix that changes with the next text of the user would not be cached.
     """
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None and "thoughtSignature" not in first:
-        call = calls().get(first["functionCall"].get("id", ""))
+        id = first["functionCall"].get("id", "")
+        call = next((part for part in message.parts if type(part) is ToolCall and part.id == id), None)
         if call is None:  # Gemini ran it itself
             return
         first["thoughtSignature"] = SENTINEL

@@ -5,15 +5,20 @@ The model stands in the URL, system text beside the conversation, and most setti
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from dragoman.core.fields import Fields, field_of, own
-from dragoman.core.history import decode_head, encode_head, known_head
+from dragoman.core.conversation import RequestShape
+from dragoman.core.fields import Fields, own
+from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.gemini.messages import decode_contents, decode_system, encode_contents, split_system
+from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols.gemini.messages import (
+    DecodeContents,
+    EncodeContents,
+    PlaceSystem,
+    decode_system,
+    read_contents,
+)
 from dragoman.protocols.gemini.parts import encode_part
 from dragoman.protocols.gemini.settings import config_as_body, decode_settings, encode_settings
 from dragoman.protocols.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
@@ -22,18 +27,10 @@ from dragoman.protocols.gemini.wire import PROTOCOL_NAME, camel, is_native, open
 _REMAINDERS = frozenset({"toolConfig", "systemInstruction"})  # the extras hold only what was not decoded
 
 
-def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are decoded, and also kept in the extras: they go back to Gemini unchanged."""
-    contents = field_of(body, "contents", PROTOCOL_NAME)
-    messages, past = decode_contents(contents, losses)
-    request = decode_head(body, head := known_head(contents), _decode_head, losses)
-    return replace(request, messages=messages, past=past, head=head)
-
-
-def _decode_head(body: Wire, losses: Losses) -> Request:
-    """Everything but the contents."""
+def decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the contents. Settings are read, and also kept in the extras: they go back unchanged."""
     fields = _opened_body(body)
-    del fields.rest["contents"]
+    fields.rest.pop("contents", None)
     model = fields.text("model").removeprefix("models/")
     system = decode_system(fields, losses)
     tools, choice = decode_tools(fields, losses), decode_choice(fields, losses)
@@ -43,14 +40,20 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
     return Request(model, (), system, tools, choice, settings=settings, extras=extras)
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
+    native = is_native(request)
+    nested = native or profile.media_in_results
+    return PlaceSystem(), EncodeContents(native, nested, profile.signed_calls)
+
+
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     native = is_native(request)
     extras = own(request.extras, PROTOCOL_NAME)
-    system, messages = split_system(request, losses)
-    body: Wire = {"contents": encode_contents(messages, request, native, profile, losses)}
-    if parts := [wire for part in system for wire in encode_part(part, losses)]:
+    body: Wire = {"contents": messages.entries}
+    messages.report(losses)
+    if parts := [wire for part in (*request.system, *messages.facts) for wire in encode_part(part, losses)]:
         body["systemInstruction"] = {"parts": parts, **(extras.get("systemInstruction") or {})}
-    body |= encode_head(request, losses, profile, _encode_head)
+    body |= _encode_head(request, losses, profile)
     if not native:
         return body
     return body | {key: value for key, value in extras.items() if key not in _REMAINDERS or key not in body}
@@ -78,3 +81,14 @@ def _opened_body(body: Wire) -> Fields:
     if rest:
         fields.rest["config"] = rest
     return fields
+
+
+CONVERSATION = RequestShape(
+    protocol=PROTOCOL_NAME,
+    field="contents",
+    read=read_contents,
+    decode_head=decode_head,
+    decode_messages=lambda head, whole: DecodeContents(whole),
+    encode_messages=encode_messages,
+    encode_around=encode_around,
+)

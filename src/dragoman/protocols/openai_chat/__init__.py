@@ -10,7 +10,7 @@ from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_chat.grammar import Grammar
-from dragoman.protocols.openai_chat.request import decode_request, encode_request
+from dragoman.protocols.openai_chat.request import CONVERSATION
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
 from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_chat.settings import SPELLING
@@ -56,8 +56,6 @@ def limits(profile: ModelProfile) -> ProtocolLimits:
 
 CODEC = Codec(
     name=PROTOCOL_NAME,
-    decode_request=decode_request,
-    encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
     stream_decoder=StreamDecoder,
@@ -68,7 +66,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=CLIENT_LIMITS,
     limits=limits,
-    turns="messages",
+    conversation=CONVERSATION,
     # some servers leave [DONE] out: a finish reason is an end too
     terminal=(
         b"data: [DONE]",

@@ -8,16 +8,15 @@ after the last result of the turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import SentMessage, sent_before, sent_prefix
+from dragoman.core.fold import DecodeRun, Fold, FoldRun
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
@@ -26,7 +25,6 @@ from dragoman.core.model import (
     Media,
     Message,
     Refusal,
-    Request,
     Text,
     ToolCall,
     ToolResult,
@@ -94,101 +92,118 @@ def _decode_other(message: Any, where: str, losses: Losses) -> Message:
     return Message(role, parts, where=where, extras=leftovers(fields, losses, QUIET_MESSAGE))
 
 
-def encode_messages(request: Request, profile: ModelProfile, losses: Losses) -> list[Wire | Raw]:
-    thinks = request.settings.effort != "none" and request.settings.budget != 0
-    turns, past = _Turns(profile, thinks, losses), request.past
-    front: list[AnyPart] = [*request.system]
-    leading = 0
-    for message in request.messages:
-        if not _is_foreign_system(message):
-            break
-        front += message.parts
-        leading += 1
-    if front and (content := encode_texts(front, profile, losses)):
-        turns.write({"role": "system", "content": content})
-    if past and profile.assistant_after_tool:  # there a message depends on the one before
-        past = None
-    alone = partial(_encode_alone, profile, thinks)
-    count, entries = sent_prefix(request.messages, leading, past, thinks, alone, losses)
-    turns.messages += entries
-    for message in request.messages[count:]:
-        if past and not turns.shown and (sent := sent_before(message, past, thinks, alone)):
-            turns.add_sent(sent)
-        else:
-            turns.add(message)
-    turns.flush()
-    return turns.messages
+class DecodeChatMessages(Fold, frozen=True):
+    def begin(self, state: Any = None) -> DecodeRun:
+        return DecodeRun(decode_message, "messages", state or 0)
 
 
-def _encode_alone(
-    profile: ModelProfile, thinks: bool, message: Message, losses: Losses
-) -> list[Wire | Raw] | None:
-    """A message that depends on no other; None for one with media for the next message."""
-    turns = _Turns(profile, thinks, losses)
-    turns.add(message)
-    return None if turns.shown else turns.messages
+class EncodeMessages(Fold, frozen=True):
+    """`thinks`: the request asks for reasoning."""
+
+    profile: ModelProfile
+    thinks: bool
+
+    def begin(self, state: _WriterState | None = None) -> _ChatWriter:
+        state = state or _NOTHING
+        marks = self.profile.cache_breakpoints == "cache_control"
+        return _ChatWriter(self, marks, state.front, state.is_leading, state.shown, state.last, [])
 
 
-class _Turns:
-    """The messages written so far; `shown` is media of tool results that waits for the last result."""
+class _WriterState(Struct, frozen=True, gc=False):
+    front: tuple[AnyPart, ...] = ()
+    is_leading: bool = True
+    shown: tuple[Wire, ...] = ()
+    last: str = ""
 
-    def __init__(self, profile: ModelProfile, thinks: bool, losses: Losses) -> None:
-        self.messages: list[Wire | Raw] = []
-        self._profile, self._thinks, self._losses = profile, thinks, losses
-        self.shown: list[Wire] = []
-        marks = profile.cache_breakpoints == "cache_control"
-        self.write: Callable[[Wire], None] = self._write_marked if marks else self.messages.append
 
-    def add(self, message: Message) -> None:
-        if message.role == "user":
-            self._add_user(message)
-            return
-        self.flush()
+_NOTHING = _WriterState()
+
+
+class _ChatWriter(FoldRun):
+    """Messages → entries. `front` is system text that leads the conversation: it is joined to that of the
+    request. `shown` is media of tool results that waits for the last result, `last` the role that was written
+    last."""
+
+    fold: EncodeMessages
+    marks: bool
+    front: tuple[AnyPart, ...]
+    is_leading: bool
+    shown: Sequence[Wire]
+    last: str
+    entries: list[Wire]
+
+    def state(self) -> _WriterState:
+        return _WriterState(self.front, self.is_leading, tuple(self.shown), self.last)
+
+    def facts(self) -> tuple[AnyPart, ...]:
+        return self.front
+
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        entries: list[Wire] = []
+        self.entries = entries
+        for message in items:
+            if self.is_leading:
+                if _is_foreign_system(message):
+                    self.front += message.parts
+                    continue
+                self.is_leading = False
+            if message.role == "user":
+                self._add_user(message)
+            else:
+                self._add(message)
+        return entries
+
+    def close(self) -> Sequence[Wire]:
+        if not self.shown:
+            return ()
+        self.entries = []
+        self._flush()
+        return self.entries
+
+    def _write(self, wire: Wire) -> None:
+        self.entries.append(with_cache_control(wire) if self.marks else wire)
+        self.last = wire["role"]
+
+    def _add(self, message: Message) -> None:
+        if self.shown:
+            self._flush()
         if message.role == "assistant":
-            for wire in encode_assistant(message, self._profile, self._thinks, self._losses):
-                self.write(wire)
+            for wire in encode_assistant(message, self.fold.profile, self.fold.thinks, self.losses):
+                self._write(wire)
         else:
             self._add_system(message)
 
-    def add_sent(self, sent: SentMessage) -> None:
-        self.messages += sent.entries
-        if sent.losses:
-            self._losses.extend(sent.losses)
-
-    def _write_marked(self, wire: Wire) -> None:
-        self.messages.append(_with_cache_control(wire))
-
     def _add_system(self, message: Message) -> None:
         native, extras = is_native(message), own(message.extras, PROTOCOL_NAME)
-        content = encode_texts(message.parts, self._profile, self._losses)
+        content = encode_texts(message.parts, self.fold.profile, self.losses)
         if content or native:
             filled = {"content": content} if content else {}
-            self.write({"role": message.role if native else "system", **extras, **filled})
+            self._write({"role": message.role if native else "system", **extras, **filled})
 
     def _add_user(self, message: Message) -> None:
         """Results first, each a message of its own, then everything else."""
         rest: list[AnyPart] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
-                wire, shown = encode_result(part, self._profile, self._losses)
-                self.write(wire)
-                self.shown += shown
+                wire, shown = encode_result(part, self.fold.profile, self.losses)
+                self._write(wire)
+                if shown:
+                    self.shown = [*self.shown, *shown]
             else:
                 rest.append(part)
         if rest or not message.parts:
             self._add_rest(message, rest)
 
-    def flush(self) -> None:
-        if self.shown:
-            self._answer_tools()
-            self.write({"role": "user", "content": self.shown})
-            self.shown = []
+    def _flush(self) -> None:
+        self._answer_tools()
+        self._write({"role": "user", "content": [*self.shown]})
+        self.shown = ()
 
     def _add_rest(self, message: Message, rest: Sequence[AnyPart]) -> None:
-        content = encode_content(rest, self._losses) if rest else ""
+        content = encode_content(rest, self.losses) if rest else ""
         if self.shown:
             content = [*self.shown, *([text_part(content)] if isinstance(content, str) else content)]
-            self.shown = []
+            self.shown = ()
         wire = {"role": "user", **own(message.extras, PROTOCOL_NAME)}
         if content:
             wire["content"] = content
@@ -196,19 +211,18 @@ class _Turns:
             if not content:
                 return
             self._answer_tools()
-        self.write(wire)
+        self._write(wire)
 
     def _answer_tools(self) -> None:
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
-        last = self.messages[-1] if self.messages and self._profile.assistant_after_tool else None
-        if is_object(last) and last["role"] == "tool":
-            self._losses.invented(
+        if self.last == "tool" and self.fold.profile.assistant_after_tool:
+            self.losses.invented(
                 "assistant message", "this upstream wants one between result and user", "message.filler"
             )
-            self.write({"role": "assistant", "content": "OK"})
+            self._write({"role": "assistant", "content": "OK"})
 
 
-def _with_cache_control(message: Wire) -> Wire:
+def with_cache_control(message: Wire) -> Wire:
     """OpenRouter takes cache breakpoints under Anthropic's name."""
     content = message.get("content")
     if not is_array(content):

@@ -5,31 +5,27 @@ System text keeps its place among the messages; web search is a setting beside t
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
+from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.history import decode_head, decode_turns, encode_head, known_head, turns_of
+from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
-from dragoman.protocols.openai_chat.messages import decode_message, encode_messages
+from dragoman.core.model import AnyPart, Request, Wire
+from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols.openai_chat.messages import (
+    DecodeChatMessages,
+    EncodeMessages,
+    encode_texts,
+    with_cache_control,
+)
 from dragoman.protocols.openai_chat.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
 
-def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are read, and also kept in the extras: they go back to Chat unchanged."""
-    wires = turns_of(body, "messages", PROTOCOL_NAME)
-    messages, past = decode_turns(wires, "messages", decode_message, losses)
-    request = decode_head(body, head := known_head(wires), _decode_head, losses)
-    return replace(request, messages=messages, past=past, head=head)
-
-
-def _decode_head(body: Wire, losses: Losses) -> Request:
-    """Everything but the messages."""
+def decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the messages. Settings are read, and also kept in the extras: they go back unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    del fields.rest["messages"]
+    fields.rest.pop("messages", None)
     request = Request(
         fields.nonempty("model"),
         (),
@@ -45,11 +41,24 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
     return request
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
+    thinks = request.settings.effort != "none" and request.settings.budget != 0
+    return (EncodeMessages(profile, thinks),)
+
+
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     native = is_native(request)
     body: Wire = {"model": request.model} if request.model or not native else {}
-    body["messages"] = encode_messages(request, profile, losses)
-    body |= encode_head(request, losses, profile, _encode_head)
+    front: list[AnyPart] = [*request.system, *messages.facts]
+    content = encode_texts(front, profile, losses) if front else ""
+    body["messages"] = messages.entries
+    if content:
+        first: Wire = {"role": "system", "content": content}
+        if profile.cache_breakpoints == "cache_control":
+            first = with_cache_control(first)
+        body["messages"] = [first, *messages.entries]
+    messages.report(losses)
+    body |= _encode_head(request, losses, profile)
     return own(request.extras, PROTOCOL_NAME) | body if native else body
 
 
@@ -64,3 +73,13 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     if request.stream:
         body["stream_options"] = {"include_usage": True}
     return body | encode_settings(request, "tools" in tools, profile, losses)
+
+
+CONVERSATION = RequestShape(
+    protocol=PROTOCOL_NAME,
+    field="messages",
+    decode_head=decode_head,
+    decode_messages=lambda head, whole: DecodeChatMessages(),
+    encode_messages=encode_messages,
+    encode_around=encode_around,
+)

@@ -188,7 +188,9 @@ class _WrittenCompletion(Struct, gc=False):
     system_fingerprint: None = None
 
 
-def write_usual_reply(response: Response, request: Request | None) -> _WrittenCompletion | None:
+def write_usual_reply(
+    response: Response, request: Request | None, echo: bytes = b""
+) -> _WrittenCompletion | None:
     """Thoughts, then a text, then function calls, to a client that declares `tools`."""
     text, thought = None, UNSET
     calls: list[_WrittenCall] = []

@@ -11,8 +11,7 @@ from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.executed import HOSTED_CODEC
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
-from dragoman.protocols.openai_responses.messages import repeats
-from dragoman.protocols.openai_responses.request import decode_request, encode_request
+from dragoman.protocols.openai_responses.request import CONVERSATION
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
 from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.openai_responses.settings import SPELLING
@@ -24,7 +23,7 @@ from dragoman.protocols.openai_responses.stream_decoder import (
     state_slots,
 )
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
-from dragoman.protocols.openai_responses.usual_reply import read_usual_reply, write_usual_reply
+from dragoman.protocols.openai_responses.usual_reply import print_echo, read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 LIMITS = ProtocolLimits(
@@ -46,8 +45,6 @@ LIMITS = ProtocolLimits(
 MARKED = replace(LIMITS, cache_breakpoints=True)
 CODEC = Codec(
     name=PROTOCOL_NAME,
-    decode_request=decode_request,
-    encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
     stream_decoder=StreamDecoder,
@@ -58,8 +55,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: with_listed_tools(MARKED if profile.cache_breakpoints else LIMITS, profile),
-    turns="input",
-    repeats=repeats,
+    conversation=CONVERSATION,
     terminal=(
         b"event: response.completed",
         b"event: response.incomplete",
@@ -85,6 +81,7 @@ CODEC = Codec(
     varying=VARYING,
     read_usual_reply=read_usual_reply,
     write_usual_reply=write_usual_reply,
+    echo=print_echo,
 )
 
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=SERVER)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dragoman.core.conversation import decode_whole
 from dragoman.core.errors import WireError
 from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.openai_responses.request import decode_request
+from dragoman.protocols.openai_responses.request import CONVERSATION
 from dragoman.protocols.openai_responses.response import frame_response
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME
 
@@ -25,7 +26,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 def _encode_queued(request: Wire, id: str, created: int) -> Wire:
     """Reads the whole request, so that what is wrong with it is an error now and not later."""
-    decoded = decode_request(request, Losses())
+    decoded = decode_whole(CONVERSATION, request, Losses())
     reply = frame_response(id, str(request.get("model") or ""), created, decoded)
     previous = request.get("previous_response_id")
     store = request.get("store") is not False

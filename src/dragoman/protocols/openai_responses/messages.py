@@ -7,32 +7,29 @@ extras says which parts were one item, so that they go back as one.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
-from dragoman.core.footprint import KeptResult
-from dragoman.core.history import decoded_size, keep_decoded, sent_before, sent_prefix
+from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.jsontext import is_object
-from dragoman.core.losses import Loss, Losses, report_citations
+from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
     AnyPart,
     Extras,
     Foreign,
     Message,
-    Past,
     Reasoning,
     Refusal,
     Role,
     Text,
     ToolCall,
     ToolResult,
-    Turns,
     Wire,
 )
 from dragoman.protocols.openai_responses.calls import (
@@ -65,59 +62,95 @@ _OUTPUT: Extras = {PROTOCOL_NAME: {"type": "function_call_output"}}  # shared, n
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 
 
-def decode_input(
-    items: str | list[Any], losses: Losses, searches: bool = False
-) -> tuple[tuple[Message, ...], Past | None]:
-    """The messages, and which of them came before.
+class InputText(Struct, frozen=True, gc=False):
+    """An input that is a string."""
 
-    `searches`: the client declared a tool search that it runs itself.
-    """
-    if isinstance(items, str):
-        only = Message("user", (Text(items, where="input"),), where="input", extras={ITEM: {"string": True}})
-        return (only,), None
-    if type(items) is not Turns or (prefix := items.prefix) is None:
-        return _decode_items(_NOTHING, items, len(items), losses, searches).rows.closed(), None
-    known: _DecodedItems = prefix.decoded.get(searches, _NOTHING)
-    if known.count < prefix.count:
-        reported = Losses()
-        reported.extend(known.losses)
-        first, begun = known.count, len(known.closed)
-        known = _decode_items(known, items, prefix.count, reported, searches)
-        closed, row = known.rows.messages(), known.rows.row()
-        ended = (*closed, row) if row else closed
-        known = replace(known, losses=tuple(reported), closed=closed, ended=ended)
-        keep_decoded(prefix, searches, known, decoded_size(prefix, first, closed[begun:]))
-    if known.losses:
-        losses.extend(known.losses)
-    messages = _decode_items(known, items, len(items), losses, searches).rows.closed()
-    went_on = not known.ended or messages[len(known.ended) - 1] is not known.ended[-1]
-    return messages, Past(known.closed if went_on else known.ended, prefix.made, prefix.footprint)
+    text: str
 
 
-class _DecodedItems(KeptResult):
-    """The first `count` items; `closed` are the messages that later ones do not change.
+class DecodeItems(Fold, frozen=True):
+    """`searches`: the client declared a tool search that it runs itself. `holds`: a row goes on once it is
+    closed; else it does at its first call, which is often its last item."""
 
-    `ended`: those and the last one, which is the same as long as the next item does not continue it.
-    """
+    searches: bool
+    holds: bool = True
 
-    count: int
-    rows: _Rows
+    def begin(self, state: _RowState | None = None) -> FoldRun:
+        state = state or _NO_ROW
+        parts, hosted = [*state.parts], [*state.hosted]
+        return _RowReader(self, state.count, state.role, state.where, parts, state.is_sent, hosted)
+
+
+class _RowState(Struct, frozen=True, gc=False):
+    """The row that is open: its side, its parts and where it began; if it `is_sent`, it went on already.
+    `hosted` are ids of shell calls that the server ran."""
+
+    count: int = 0
+    role: Role | None = None
+    parts: tuple[AnyPart, ...] = ()
+    where: str = ""
+    is_sent: bool = False
     hosted: tuple[Any, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    closed: tuple[Message, ...] = ()
-    ended: tuple[Message, ...] = ()
 
 
-def _decode_items(
-    before: _DecodedItems, items: list[Any], end: int, losses: Losses, searches: bool
-) -> _DecodedItems:
-    """The items up to `end`, from those that were decoded before on."""
-    rows, hosted = before.rows.copy(), [*before.hosted]
-    wire_at = items.wire if isinstance(items, Turns) else items.__getitem__
-    for i in range(before.count, end):
-        where = f"input[{i}]"
-        rows.add(_decode_entry(wire_at(i), where, i, losses, searches, hosted), where)
-    return _DecodedItems(end, rows, tuple(hosted))
+_NO_ROW = _RowState()
+
+
+class _RowReader(FoldRun):
+    """Items → messages: each row of items of one side is one.
+
+    States:  no row → a row of the user or of the assistant → closed by an item of the other side
+    """
+
+    fold: DecodeItems
+    count: int
+    role: Role | None
+    where: str
+    parts: list[AnyPart]
+    is_sent: bool
+    hosted: list[Any]
+
+    def state(self) -> _RowState:
+        parts, hosted = tuple(self.parts), tuple(self.hosted)
+        return _RowState(self.count, self.role, parts, self.where, self.is_sent, hosted)
+
+    def feed(self, items: Sequence[Any], /) -> list[Message]:
+        out: list[Message] = []
+        for at, item in enumerate(items, self.count):
+            if type(item) is InputText:
+                out.append(_decode_string(item.text))
+                continue
+            where = f"input[{at}]"
+            entry = _decode_entry(item, where, at, self.losses, self.fold.searches, self.hosted)
+            if isinstance(entry, Message):
+                out += self.close()
+                out.append(entry)
+                continue
+            kind, parts = entry
+            if (side := _side(parts, kind, self.role)) != self.role:
+                out += self.close()
+                self.role, self.where = side, where
+            elif self.is_sent:
+                raise Restart(holds=True)
+            self.parts += parts
+            if kind == "function_call" and not self.fold.holds:
+                out.append(Message(side, tuple(self.parts), where=self.where))
+                self.parts, self.is_sent = [], True
+        self.count += len(items)
+        return out
+
+    def close(self) -> Sequence[Message]:
+        role, is_sent = self.role, self.is_sent
+        self.role, self.is_sent = None, False
+        if role is None or is_sent:
+            return ()
+        row = Message(role, tuple(self.parts), where=self.where)
+        self.parts = []
+        return (row,)
+
+
+def _decode_string(text: str) -> Message:
+    return Message("user", (Text(text, where="input"),), where="input", extras={ITEM: {"string": True}})
 
 
 _Entry = Message | tuple[str, tuple[AnyPart, ...]]  # an item as a message, or its kind and parts
@@ -139,86 +172,116 @@ def _decode_entry(
     return kind, tuple(map(_noted, decode_item(item, where, at, losses, True, searches, hosted)))
 
 
-class _Rows:
-    """Items become messages: each row of items of one side is one.
+class EncodeItems(Fold, frozen=True):
+    """`takes_system`: the first message becomes `instructions`, where it is system text. `keeps_loaded`:
+    `additional_tools` stay; else a dialect has described all tools in the prompt."""
 
-    States:  no row → a row of the user or of the assistant → closed by an item of the other side
-    """
+    takes_system: bool
+    keeps_loaded: bool
 
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._role: Role | None = None
-        self._parts: list[AnyPart] = []
-        self._where = ""
-        self._row: Message | None = None  # the open row, once it was made a message
-
-    def copy(self) -> _Rows:
-        rows = _Rows()
-        rows._messages, rows._parts = self._messages.copy(), self._parts.copy()
-        rows._role, rows._where, rows._row = self._role, self._where, self._row
-        return rows
-
-    def messages(self) -> tuple[Message, ...]:
-        """Those before the row that is open."""
-        return tuple(self._messages)
-
-    def row(self) -> Message | None:
-        """The row that is open, as the message that it is if it ends here."""
-        if self._row is None and self._role is not None:
-            self._row = Message(self._role, tuple(self._parts), where=self._where)
-        return self._row
-
-    def add(self, entry: _Entry, where: str) -> None:
-        if isinstance(entry, Message):
-            self._close()
-            self._messages.append(entry)
-            return
-        kind, parts = entry
-        if (side := _side(parts, kind, self._role)) != self._role:
-            self._close()
-            self._role, self._where = side, where
-        self._parts += parts
-        self._row = None
-
-    def _close(self) -> None:
-        if row := self.row():
-            self._messages.append(row)
-            self._role, self._parts, self._row = None, [], None
-
-    def closed(self) -> tuple[Message, ...]:
-        self._close()
-        return self.messages()
+    def begin(self, state: _ItemState | None = None) -> FoldRun:
+        state = state or _NO_ITEM
+        return _ItemWriter(
+            self, state.is_first, state.instructions, state.only, state.is_empty, state.written
+        )
 
 
-_NOTHING = _DecodedItems(0, _Rows())
+class ItemFacts(Struct, frozen=True, gc=False):
+    """`string`: all of the input is this text. `is_empty`: there is no message."""
+
+    instructions: Text | None = None
+    string: str | None = None
+    is_empty: bool = True
 
 
-def encode_input(
-    messages: tuple[Message, ...], losses: Losses, past: Past | None = None, front: tuple[Message, ...] = ()
-) -> str | list[Wire | Raw]:
-    """`front`: messages of the request that are sent elsewhere."""
-    match messages:
-        case (Message(parts=(Text(text),)) as only,) if own(only.extras, ITEM).get("string"):
+class _ItemState(Struct, frozen=True, gc=False):
+    """`only` is a message that is sent as a string, if no other comes. `written`: some message was."""
+
+    is_first: bool = True
+    instructions: Text | None = None
+    only: Message | None = None
+    is_empty: bool = True
+    written: bool = False
+
+
+_NO_ITEM = _ItemState()
+
+
+class _ItemWriter(FoldRun):
+    """Messages → items."""
+
+    fold: EncodeItems
+    is_first: bool
+    instructions: Text | None
+    only: Message | None
+    is_empty: bool
+    written: bool
+
+    def state(self) -> _ItemState:
+        return _ItemState(self.is_first, self.instructions, self.only, self.is_empty, self.written)
+
+    def facts(self) -> ItemFacts:
+        only = self.only.parts[0] if self.only else None
+        string = only.text if isinstance(only, Text) else None
+        return ItemFacts(self.instructions, string, self.is_empty)
+
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        entries: list[Wire] = []
+        for message in items:
+            is_first, self.is_first = self.is_first, False
+            if is_first and self.fold.takes_system and (text := _only_system(message)):
+                self.instructions = text
+                continue
+            self.is_empty = False
+            kept = message if self.fold.keeps_loaded else _without_loaded(message)
+            if kept is None:
+                continue
+            if self.only:
+                entries += _encode_items(self.only, self.losses)
+                self.only = None
+            elif not self.written and _is_string(kept):
+                self.only, self.written = kept, True
+                continue
+            self.written = True
+            entries += _encode_items(kept, self.losses)
+        return entries
+
+
+def _only_system(message: Message) -> Text | None:
+    """Chat begins its conversation with the system text."""
+    match message:
+        case Message("system", (Text() as text,)):
             return text
         case _:
-            pass
-    count, items = sent_prefix((*front, *messages), len(front), past, "", _encode_items, losses)
-    for message in messages[count - len(front) :]:
-        if sent := sent_before(message, past, "", _encode_items):
-            items += sent.entries
-            if sent.losses:
-                losses.extend(sent.losses)
-        else:
-            items += _encode_items(message, losses)
-    return items
+            return None
 
 
-_CHANGING = frozenset({"shell_call", "shell_call_output"})  # their meaning depends on who ran the shell
-_REPEATING = frozenset({"message", "reasoning", *CALLS, *OUTPUTS}) - _CHANGING
+def _is_string(message: Message) -> bool:
+    parts = message.parts
+    return len(parts) == 1 and isinstance(parts[0], Text) and bool(own(message.extras, ITEM).get("string"))
 
 
-def repeats(item: Wire) -> bool:
-    """Whether the item means the same in every request of its conversation, whatever else stands there."""
+def _without_loaded(message: Message) -> Message | None:
+    """Without `additional_tools` items; None where it was nothing else."""
+    parts = tuple([part for part in message.parts if not _loads(part)])
+    if len(parts) == len(message.parts):
+        return message
+    return replace(message, parts=parts) if parts else None
+
+
+def _loads(part: AnyPart) -> bool:
+    match part:
+        case Foreign(body={"type": "additional_tools", "tools": [_, *_]}):
+            return True
+        case _:
+            return False
+
+
+_REPEATING = frozenset({"message", "reasoning", *CALLS, *OUTPUTS})
+
+
+def repeats(item: Any) -> bool:
+    """Whether the item matters to its conversation alone: it neither declares nor refers to something."""
     try:
         return item_type(item, "") in _REPEATING
     except WireError:

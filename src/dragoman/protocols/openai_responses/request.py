@@ -10,26 +10,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dragoman.core.conversation import RequestShape
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
-from dragoman.core.history import decode_head, encode_head, known_head
+from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
-from dragoman.core.model import (
-    AnyPart,
-    Compaction,
-    Foreign,
-    Message,
-    Request,
-    Settings,
-    Text,
-    Turns,
-    Wire,
-)
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model import Compaction, Request, Settings, Text, Wire
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.openai_responses.compaction import is_trigger
 from dragoman.protocols.openai_responses.hosted import declares_search
-from dragoman.protocols.openai_responses.messages import decode_input, encode_input
+from dragoman.protocols.openai_responses.messages import DecodeItems, EncodeItems, InputText, repeats
 from dragoman.protocols.openai_responses.settings import decode_settings, encode_settings
 from dragoman.protocols.openai_responses.tools import (
     decode_choice,
@@ -37,6 +28,7 @@ from dragoman.protocols.openai_responses.tools import (
     decode_tools,
     encode_choice,
     encode_tools,
+    hoists,
 )
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, native
 
@@ -44,20 +36,7 @@ _DEFAULTS = {"truncation": "disabled", "background": False}
 _EARLIER = "the earlier turns it stands for are not in this request"
 
 
-def decode_request(body: Wire, losses: Losses) -> Request:
-    items = _input(body)
-    request = decode_head(body, head := known_head(items), _decode_head, losses)
-    tools, compaction = request.tools, None
-    if isinstance(items, list):
-        if items and is_trigger(items[-1]):
-            compaction = Compaction(extras={PROTOCOL_NAME: items[-1]})
-            items = items.without_last() if isinstance(items, Turns) else items[:-1]
-        tools = decode_loaded(items, tools, losses)
-    messages, past = decode_input(items, losses, declares_search(tools, losses))
-    return replace(request, messages=messages, tools=tools, compaction=compaction, past=past, head=head)
-
-
-def _decode_head(body: Wire, losses: Losses) -> Request:
+def decode_head(body: Wire, losses: Losses) -> Request:
     """Everything but the input; an absent or empty one stays in the extras, to go back as it came."""
     fields = Fields(body, "", PROTOCOL_NAME)
     if body.get("input") or body.get("input") == "":
@@ -75,27 +54,43 @@ def _decode_head(body: Wire, losses: Losses) -> Request:
         extras={PROTOCOL_NAME: fields.rest.copy()},
         parallel=fields.take("parallel_tool_calls", bool),
         settings=_settings(fields, losses),
+        compaction=_compaction(body.get("input")),
     )
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    ours = native(request)
+def load(head: Request, items: list[tuple[int, Any]], losses: Losses) -> Request:
+    tools = decode_loaded(items, head.tools, losses)
+    return head if tools is head.tools else replace(head, tools=tools)
+
+
+def decode_messages(head: Request, whole: bool) -> Fold:
+    return DecodeItems(declares_search(head.tools, Losses()), whole)
+
+
+def decode_holding(head: Request) -> Fold:
+    return decode_messages(head, True)
+
+
+def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
+    return (EncodeItems(not native(request) and not request.system, bool(request.tools)),)
+
+
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
+    ours, facts = native(request), messages.facts
     body: Wire = {"model": request.model} if request.model or not ours else {}
-    system, messages = (request.system, request.messages) if ours else _parted(request)
+    system = (facts.instructions,) if facts.instructions else request.system
     if system:
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)
         for part in system:
             if part.cache and not ours:
                 why = "instructions are one text, which is cached with the conversation"
                 losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
-    if messages or not ours:
-        front = request.messages[: len(request.messages) - len(messages)]
-        body["input"] = encode_input(
-            messages if request.tools else _without_loaded(messages), losses, request.past, front
-        )
+    if not facts.is_empty or not ours:
+        body["input"] = messages.entries if facts.string is None else facts.string
+    messages.report(losses)
     if request.compaction and native(request.compaction):
         body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
-    body |= encode_head(request, losses, profile, _encode_head)
+    body |= _encode_head(request, losses, profile)
     if ours:
         extras = own(request.extras, PROTOCOL_NAME)
         if (
@@ -118,40 +113,22 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     return body if native(request) else body | encode_settings(request, bool(tools), profile, losses)
 
 
-def _parted(request: Request) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
-    """(`instructions`, messages). Chat begins its conversation with the system text."""
-    match request.messages:
-        case (Message("system", (Text() as text,)), *rest) if not request.system:
-            return (text,), tuple(rest)
-        case _:
-            return request.system, request.messages
-
-
-def _without_loaded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Without `additional_tools` items: a dialect has described all tools in the prompt."""
-    remaining = [(message, tuple(part for part in message.parts if not _loads(part))) for message in messages]
-    return tuple(
-        message if parts == message.parts else replace(message, parts=parts)
-        for message, parts in remaining
-        if parts or not message.parts
-    )
-
-
-def _loads(part: AnyPart) -> bool:
-    match part:
-        case Foreign(body={"type": "additional_tools", "tools": [_, *_]}):
-            return True
-        case _:
-            return False
-
-
-def _input(body: Wire) -> str | list[Any]:
-    items = field_of(body, "input", PROTOCOL_NAME)
+def _input(body: Wire, field: str, protocol: str) -> list[Any]:
+    items = field_of(body, field, protocol)
     if items is None:
         return []
-    if not isinstance(items, str) and not is_array(items):
-        raise WireError(PROTOCOL_NAME, "input", f"expected a string or an array, got {describe(items)}")
-    return items  # pyright: ignore[reportUnknownVariableType] - of JSON
+    if isinstance(items, str):
+        return [InputText(items)]
+    if not is_array(items):
+        raise WireError(protocol, field, f"expected a string or an array, got {describe(items)}")
+    return items[:-1] if _compaction(items) else items
+
+
+def _compaction(items: Any) -> Compaction | None:
+    """Of a request whose last item demands it."""
+    if not is_array(items) or not items or not is_trigger(items[-1]):
+        return None
+    return Compaction(extras={PROTOCOL_NAME: items[-1]})
 
 
 def _settings(fields: Fields, losses: Losses) -> Settings:
@@ -164,3 +141,19 @@ def _settings(fields: Fields, losses: Losses) -> Settings:
     defaults = {key for key, value in _DEFAULTS.items() if fields.rest.get(key) == value}
     fields.extras(losses, quiet=QUIET_REQUEST | defaults)
     return settings
+
+
+CONVERSATION = RequestShape(
+    protocol=PROTOCOL_NAME,
+    field="input",
+    read=_input,
+    decode_head=decode_head,
+    decode_messages=decode_messages,
+    decode_holding=decode_holding,
+    hoists=hoists,
+    repeats=repeats,
+    load=load,
+    head_first=True,
+    encode_messages=encode_messages,
+    encode_around=encode_around,
+)

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import KNOWN, AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
+from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDeclaration, Wire
 from dragoman.protocols.openai import report_choice
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
@@ -26,7 +27,6 @@ from dragoman.protocols.openai_responses.hosted import (
     encode_hosted,
     encode_search_tool,
 )
-from dragoman.protocols.openai_responses.messages import item_type
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, native
 
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
@@ -67,23 +67,26 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
     return declared
 
 
-def decode_loaded(items: list[Any], declared: tuple[AnyTool, ...], losses: Losses) -> tuple[AnyTool, ...]:
-    """The `declared` tools, and those that items of the conversation add to them or load."""
-    hoisted = [
-        (i, kind)
-        for i, item in enumerate(items)
-        if item is not KNOWN and (kind := item_type(item, f"input[{i}]")) in HOISTED
-    ]
-    if not hoisted:
+def hoists(item: Any) -> bool:
+    """Whether the item adds to the declared tools, or loads some of them."""
+    kind = item.get("type") if is_object(item) else None
+    return isinstance(kind, str) and kind in HOISTED
+
+
+def decode_loaded(
+    items: list[tuple[int, Any]], declared: tuple[AnyTool, ...], losses: Losses
+) -> tuple[AnyTool, ...]:
+    """The `declared` tools, and those that `items`, with their places, add to them or load."""
+    if not items:
         return declared
     known = {
         (tool.namespace, tool.name): i for i, tool in enumerate(declared) if isinstance(tool, ToolDeclaration)
     }
     tools = list(declared)
-    for i, kind in hoisted:
-        inner = Fields(items[i], f"input[{i}]", PROTOCOL_NAME)
+    for i, item in items:
+        inner = Fields(item, f"input[{i}]", PROTOCOL_NAME)
         for tool in decode_tools(inner.list("tools") or [], losses, inner.path("tools")):
-            tool = _hoisted(tool, found=kind == "tool_search_output")
+            tool = _hoisted(tool, found=item["type"] == "tool_search_output")
             key = (tool.namespace, tool.name) if isinstance(tool, ToolDeclaration) else ("", tool.where)
             place = known.setdefault(key, len(tools))
             if place == len(tools):

@@ -201,7 +201,8 @@ class _WrittenResponse(Struct, gc=False):
     usage: _WrittenResponseUsage
 
 
-def write_usual_reply(response: Response, request: Request | None) -> Raw | None:
+def write_usual_reply(response: Response, request: Request | None, echo: bytes = b"") -> Raw | None:
+    """`echo` is what it repeats of its request."""
     """Texts, thoughts and calls of functions."""
     id = encode_id(response.id)
     stem = id_stem(id)
@@ -246,21 +247,11 @@ def write_usual_reply(response: Response, request: Request | None) -> Raw | None
         output,
         counted,
     )
-    return Raw(b"%b,%b" % (encode(written)[:-1], _echo(request)))
+    return Raw(b"%b,%b" % (encode(written)[:-1], echo or print_echo(request)))
 
 
-def _echo(request: Request | None) -> bytes:
+def print_echo(request: Request | None) -> bytes:
     """What a response repeats of its request, as the text behind its own fields."""
-    if request is None or (head := request.head) is None:
-        return _print_echo(request)
-    known: tuple[Any, bytes] | None = head.made.get(_print_echo)
-    if known is None or known[0] is not request.tools:  # which the conversation may add to
-        known = request.tools, _print_echo(request)
-        head.keep(_print_echo, known, len(known[1]))
-    return known[1]
-
-
-def _print_echo(request: Request | None) -> bytes:
     frame = frame_response("", "", 0, request)
     echo = {name: value for name, value in frame.items() if name not in _WrittenResponse.__struct_fields__}
     return encode(with_encoded_tools(echo, request.tools if request else ()))[1:]

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from dragoman.core.codec import SessionCodec
 from dragoman.core.fields import own
+from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
@@ -22,8 +23,9 @@ from dragoman.protocols.qwen_chat.response import SLOT, decode_error, decode_res
 from dragoman.protocols.qwen_chat.stream_decoder import StreamDecoder
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    return own(request.extras, SLOT) | chat.encode_request(request, losses, profile)
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
+    body = chat.CODEC.conversation.encode_around(request, messages, losses, profile)
+    return own(request.extras, SLOT) | body
 
 
 def begin() -> Wire:
@@ -42,7 +44,7 @@ def follow(sent: Wire, received: Wire) -> Wire | None:
 
 CODEC = replace(
     chat.CODEC,
-    encode_request=encode_request,
+    conversation=replace(chat.CODEC.conversation, encode_around=encode_around),
     decode_response=decode_response,
     stream_decoder=StreamDecoder,
     decode_error=decode_error,

@@ -9,17 +9,18 @@ from msgspec.structs import replace
 
 from dragoman.core.codec import OutgoingRequest, bearer
 from dragoman.core.credentials import Credential
+from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import anthropic
 from dragoman.protocols.google_cloud import address, refresh
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
-    wire = anthropic.CODEC.encode_request(request, losses, profile)
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
+    wire = anthropic.CODEC.conversation.encode_around(request, messages, losses, profile)
     rest = {name: value for name, value in wire.items() if name != "model"}
     return {"anthropic_version": "vertex-2023-10-16", **rest}
 
@@ -42,5 +43,9 @@ HTTP = replace(
     headers={},  # the version is in the body
     model_in_body=False,
 )
-CODEC = replace(anthropic.CODEC, http=HTTP, encode_request=encode_request)
+CODEC = replace(
+    anthropic.CODEC,
+    http=HTTP,
+    conversation=replace(anthropic.CODEC.conversation, encode_around=encode_around),
+)
 PROTOCOL = Protocol(codec=CODEC, framing=SSE, server=anthropic.PROTOCOL.server)

@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 import pytest
 
 from dragoman.core.jsontext import Glance, encode
-from dragoman.core.known_bodies import KnownBodies
 from dragoman.core.model import Wire
+from dragoman.memory.forwarded_bodies import KnownBodies
 
 
 class Seen(TypedDict, total=False):

@@ -23,9 +23,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from dragoman.core.footprint import Footprint, size_of
-from dragoman.core.model import KNOWN, KnownPrefix
+from dragoman.core import jsontext
+from dragoman.core.fold import Fold
+from dragoman.memory.checkpoints import CacheEntry
+from dragoman.memory.footprint import Footprint
 
+_MOST_ENTRIES = 8  # of one prefix: targets, lists of names
 _BEGINNING = 256  # bytes of a message that was met
 _MOST_MET = 4_096
 _MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
@@ -34,15 +37,54 @@ _SAMPLED = (2048, 256, 128, 64, 32, 0)  # bytes at the beginning of a message; 3
 _WHITE = b" \t\r\n"
 
 
-class MessageRun(Struct, eq=False, gc=False):
+class MessagePrefix(Struct, eq=False, gc=False):
+    """The messages at the beginning of a request that stood there in an earlier one.
+
+    `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
+    in it. `entries` hold what folds made of them. `fresh` are the places of messages that others look at.
+    """
+
+    before: MessagePrefix | None
+    text: bytes
+    ends: tuple[int, ...]
+    count: int  # with those of `before`
+    entries: dict[tuple[Fold, ...], CacheEntry]
+    fresh: tuple[int, ...]
+    footprint: Footprint
+
+    def wire(self, place: int) -> Any:
+        """The entry as it came."""
+        prefix = self
+        while prefix.before and place < prefix.before.count:
+            prefix = prefix.before
+        number = place - (prefix.count - len(prefix.ends))
+        begin = prefix.ends[number - 1] if number else 0
+        return jsontext.decode(prefix.text[begin : prefix.ends[number]].lstrip()[1:])
+
+    def keep(self, folds: tuple[Fold, ...], entry: CacheEntry) -> None:
+        """Add what was made; of too much the one goes that was not used for the longest time."""
+        before = self.entries.get(folds)
+        if before is None and len(self.entries) >= _MOST_ENTRIES:
+            oldest = min([*self.entries.items()], key=lambda each: each[1].used)[0]
+            before = self.entries.pop(oldest, None)
+        self.footprint.add(entry.size - (before.size if before else 0))
+        entry.used = self.footprint.used
+        self.entries[folds] = entry
+
+    def drop(self, folds: tuple[Fold, ...]) -> None:
+        if entry := self.entries.pop(folds, None):
+            self.footprint.add(-entry.size)
+
+
+class PrefixNode(Struct, eq=False, gc=False):
     """Messages that followed each other in every conversation so far, and what was seen to follow them.
 
-    There may be thousands of runs, and a garbage collection must not look at what they hold: there are no
+    There may be thousands of nodes, and a garbage collection must not look at what they hold: there are no
     cycles, because a prefix does not know its run.
     """
 
-    prefix: KnownPrefix
-    children: dict[bytes, tuple[MessageRun, ...]]  # by a sample of their first message
+    prefix: MessagePrefix
+    children: dict[bytes, tuple[PrefixNode, ...]]  # by a sample of their first message
     sampled: tuple[int, ...] = ()  # from how many bytes the samples of the children were taken
 
     @property
@@ -53,22 +95,22 @@ class MessageRun(Struct, eq=False, gc=False):
     def used(self) -> int:
         return self.prefix.footprint.used
 
-    def following(self) -> Iterator[MessageRun]:
+    def following(self) -> Iterator[PrefixNode]:
         for alike in self.children.values():
             yield from alike
 
-    def add(self, child: MessageRun) -> None:
+    def add(self, child: PrefixNode) -> None:
         sample, length = _sample_of(child.prefix), _sampled(child.prefix)
         self.children[sample] = (child, *self.children.get(sample, ()))
         if length not in self.sampled:
             self.sampled += (length,)
 
-    def replace(self, child: MessageRun, longer: MessageRun) -> None:
+    def replace(self, child: PrefixNode, longer: PrefixNode) -> None:
         sample = _sample_of(child.prefix)
         others = [each for each in self.children.get(sample, ()) if each is not child]
         self.children[sample] = (longer, *others)
 
-    def remove(self, child: MessageRun) -> None:
+    def remove(self, child: PrefixNode) -> None:
         sample = _sample_of(child.prefix)
         rest = tuple([each for each in self.children.get(sample, ()) if each is not child])
         if rest:
@@ -77,10 +119,10 @@ class MessageRun(Struct, eq=False, gc=False):
             self.children.pop(sample, None)
 
 
-class KnownPlace(Struct):
+class PrefixMatch(Struct):
     """Where the known messages of a request end: behind the first `count` messages of the last run."""
 
-    path: list[MessageRun]  # from the root on
+    path: list[PrefixNode]  # from the root on
     position: int  # in the body
     count: int
     changes: int = -1  # of the tree, when it was looked up
@@ -107,15 +149,15 @@ class NewMessages(Struct, frozen=True, gc=False):
     position: int
     ends: list[int]
     fresh: list[int]
-    place: KnownPlace | None = None  # where the known ones ended when they were looked up
+    place: PrefixMatch | None = None  # where the known ones ended when they were looked up
 
 
-class KnownMessages:
+class PrefixTree:
     """Those of several callers."""
 
     def __init__(self) -> None:
         self.footprint = Footprint()
-        self._callers: dict[Hashable, MessageRun] = {}  # runs without messages
+        self._callers: dict[Hashable, PrefixNode] = {}  # runs without messages
         self._met: dict[int, None] = {}  # hashes
         self._requests = self._changes = 0
 
@@ -123,7 +165,7 @@ class KnownMessages:
     def conversations(self) -> int:
         return sum(1 for _, run in self._all_runs() if not run.children)
 
-    def look_up(self, caller: Hashable, data: bytes, start: int) -> tuple[KnownPlace | None, bool]:
+    def look_up(self, caller: Hashable, data: bytes, start: int) -> tuple[PrefixMatch | None, bool]:
         """Where the known messages of the array at `start` end, and whether those behind are to be learnt."""
         root = self._callers.get(caller)
         place, position = _find(root, data, start) if root else None, start
@@ -144,7 +186,7 @@ class KnownMessages:
         self._met[beginning] = None
         return False
 
-    def prefix_at(self, place: KnownPlace) -> KnownPrefix:
+    def prefix_at(self, place: PrefixMatch) -> MessagePrefix:
         run = place.path[-1]
         if place.is_whole:
             return run.prefix
@@ -154,12 +196,12 @@ class KnownMessages:
         self._changes += 1
         return _split(parent, run, place.count).prefix
 
-    def learn(self, caller: Hashable, new: NewMessages) -> KnownPrefix | None:
+    def learn(self, caller: Hashable, new: NewMessages) -> MessagePrefix | None:
         """Add messages to the known ones before them; None: another thread did meanwhile."""
-        root = self._callers.get(caller) or MessageRun(_nothing(), {})
+        root = self._callers.get(caller) or PrefixNode(_nothing(), {})
         place = new.place
         if place is None or place.changes != self._changes:  # by another thread
-            place = _find(root, new.data, new.start) or KnownPlace([root], new.start, 0)
+            place = _find(root, new.data, new.start) or PrefixMatch([root], new.start, 0)
         if place.position != new.position:
             return None
         self._changes += 1
@@ -167,21 +209,21 @@ class KnownMessages:
         if not place.is_whole:
             run = _split(place.path[-2], run, place.count)
         goes_on = len(place.path) > 1 and not run.children
-        learnt = MessageRun(_continued(run.prefix, new, goes_on), {})
+        learnt = PrefixNode(_continued(run.prefix, new, goes_on), {})
         footprint = learnt.prefix.footprint
         footprint.used = self._requests
         if goes_on:
             place.path[-2].replace(run, learnt)
         else:
             footprint.whole = self.footprint
-            footprint.add(_RUN + size_of(learnt.prefix.decoded) + size_of(learnt.prefix.made))
+            footprint.add(_RUN)
             self._make_room(run, _sample_of(learnt.prefix))
             run.add(learnt)
         footprint.add(new.ends[-1] - new.position + _MESSAGE * len(new.ends))
         self._callers.setdefault(caller, root)
         return learnt.prefix
 
-    def _make_room(self, run: MessageRun, sample: bytes) -> None:
+    def _make_room(self, run: PrefixNode, sample: bytes) -> None:
         alike = run.children.get(sample, ())
         if len(alike) >= _MOST_ALIKE:
             oldest = min(alike, key=attrgetter("used"))
@@ -203,31 +245,26 @@ class KnownMessages:
                 drop()
             self._callers = {caller: root for caller, root in self._callers.items() if root.children}
 
-    def _all_runs(self) -> Iterator[tuple[MessageRun, MessageRun]]:
+    def _all_runs(self) -> Iterator[tuple[PrefixNode, PrefixNode]]:
         for root in self._callers.values():
             yield from _below(root)
 
 
-def _droppable(parent: MessageRun, run: MessageRun) -> Iterator[tuple[int, Callable[[], None]]]:
+def _droppable(parent: PrefixNode, run: PrefixNode) -> Iterator[tuple[int, Callable[[], None]]]:
     """What can be dropped of a run, and the last request that used it."""
-    footprint, made = run.prefix.footprint, run.prefix.made
-    for key, result in [*made.items()]:
-        yield result.used or footprint.used, partial(_drop_result, run.prefix, key)
+    prefix = run.prefix
+    for folds, entry in [*prefix.entries.items()]:
+        yield entry.used, partial(prefix.drop, folds)
     if not run.children:
-        yield footprint.used, partial(_drop_run, parent, run)
+        yield prefix.footprint.used, partial(_drop_run, parent, run)
 
 
-def _drop_result(prefix: KnownPrefix, key: Hashable) -> None:
-    if result := prefix.made.pop(key, None):
-        prefix.footprint.add(-result.whole_size)
-
-
-def _drop_run(parent: MessageRun, run: MessageRun) -> None:
+def _drop_run(parent: PrefixNode, run: PrefixNode) -> None:
     parent.remove(run)
     run.prefix.footprint.drop()
 
 
-def _below(run: MessageRun) -> Iterator[tuple[MessageRun, MessageRun]]:
+def _below(run: PrefixNode) -> Iterator[tuple[PrefixNode, PrefixNode]]:
     """Every run behind this one, with the one before it."""
     waiting = [run]
     while waiting:
@@ -237,18 +274,18 @@ def _below(run: MessageRun) -> Iterator[tuple[MessageRun, MessageRun]]:
             waiting.append(child)
 
 
-def _sample_of(prefix: KnownPrefix) -> bytes:
+def _sample_of(prefix: MessagePrefix) -> bytes:
     """Of the first message of a run: runs that begin with the same one are one run."""
     length = _sampled(prefix)
     return prefix.text[: length : length // 32] if length else b""
 
 
-def _sampled(prefix: KnownPrefix) -> int:
+def _sampled(prefix: MessagePrefix) -> int:
     """The number of bytes from which the sample of a run is taken."""
     return next((length for length in _SAMPLED if prefix.ends[0] >= length), 0)
 
 
-def _find(root: MessageRun, data: bytes, start: int) -> KnownPlace | None:
+def _find(root: PrefixNode, data: bytes, start: int) -> PrefixMatch | None:
     """The known messages at the beginning of the array at `start`; its last entry does not count as one."""
     path, run, position, count = [root], root, start, 0
     while run.children and (found := _next_run(run, data, position)):
@@ -268,12 +305,12 @@ def _find(root: MessageRun, data: bytes, start: int) -> KnownPlace | None:
         if not count:
             path.pop()
             count = len(path[-1].prefix.ends)
-    return KnownPlace(path, position, count) if len(path) > 1 else None
+    return PrefixMatch(path, position, count) if len(path) > 1 else None
 
 
-def _next_run(run: MessageRun, data: bytes, position: int) -> tuple[MessageRun, int] | None:
+def _next_run(run: PrefixNode, data: bytes, position: int) -> tuple[PrefixNode, int] | None:
     """The run that follows in `data`, and how many messages of it."""
-    alike: tuple[MessageRun, ...] = ()
+    alike: tuple[PrefixNode, ...] = ()
     for length in run.sampled:
         sample = data[position : position + length : length // 32] if length else b""
         same = run.children.get(sample, ())
@@ -292,64 +329,58 @@ def _next_run(run: MessageRun, data: bytes, position: int) -> tuple[MessageRun, 
     return None
 
 
-def _nothing() -> KnownPrefix:
-    return KnownPrefix(None, b"", (), 0, {}, {}, (), Footprint())
+def _nothing() -> MessagePrefix:
+    return MessagePrefix(None, b"", (), 0, {}, (), Footprint())
 
 
-def _continued(old: KnownPrefix, new: NewMessages, goes_on: bool) -> KnownPrefix:
+def _continued(old: MessagePrefix, new: NewMessages, goes_on: bool) -> MessagePrefix:
     """The prefix with `new` behind `old`: in its place (`goes_on`), or as a run that follows it."""
     before, begun = (old.before, len(old.text)) if goes_on else (old if old.count else None, 0)
     text = new.data[new.position : new.ends[-1]]
-    return KnownPrefix(
+    return MessagePrefix(
         before,
         old.text + text if goes_on else text,
         (*(old.ends if goes_on else ()), *[begun + end - new.position for end in new.ends]),
         old.count + len(new.ends),
-        old.decoded.copy(),
-        old.made.copy(),
+        old.entries if goes_on else {},
         (*old.fresh, *[old.count + i for i in new.fresh]),
         old.footprint if goes_on else Footprint(),
     )
 
 
-def _split(parent: MessageRun, run: MessageRun, count: int) -> MessageRun:
+def _split(parent: PrefixNode, run: PrefixNode, count: int) -> PrefixNode:
     """Divide a run behind its first `count` messages, and give the first half."""
     prefix = run.prefix
     first = _first_of(prefix, count)
     end = prefix.ends[count - 1]
-    second = KnownPrefix(
+    second = MessagePrefix(
         first,
         prefix.text[end:],
         tuple([each - end for each in prefix.ends[count:]]),
         prefix.count,
-        prefix.decoded,
-        prefix.made,
+        {},
         prefix.fresh,
         prefix.footprint,
     )
     first.footprint.whole, first.footprint.used = prefix.footprint.whole, run.used
     first.footprint.add(_RUN + end + _MESSAGE * count)
     prefix.footprint.add(-(end + _MESSAGE * count))
+    for folds, entry in [*prefix.entries.items()]:
+        prefix.drop(folds)
+        for half, part in ((first, entry.up_to(first.count)), (second, entry.behind(first.count))):
+            if part:
+                half.keep(folds, part)
     for child in run.following():
         child.prefix.before = second  # else it would keep the undivided text
-    half = MessageRun(first, {})
-    half.add(MessageRun(second, run.children, run.sampled))
+    half = PrefixNode(first, {})
+    half.add(PrefixNode(second, run.children, run.sampled))
     parent.remove(run)
     parent.add(half)
     return half
 
 
-def _first_of(prefix: KnownPrefix, count: int) -> KnownPrefix:
+def _first_of(prefix: MessagePrefix, count: int) -> MessagePrefix:
     known = prefix.count - len(prefix.ends) + count
     fresh = tuple([i for i in prefix.fresh if i < known])
     text = prefix.text[: prefix.ends[count - 1]]
-    return KnownPrefix(prefix.before, text, prefix.ends[:count], known, {}, {}, fresh, Footprint())
-
-
-def entries_of(prefix: KnownPrefix, count: int) -> list[Any]:
-    """The first `count` entries of a request with this prefix."""
-    entries: list[Any] = [KNOWN] * count
-    for i in prefix.fresh:
-        if i < count:
-            entries[i] = prefix.wire(i)
-    return entries
+    return MessagePrefix(prefix.before, text, prefix.ends[:count], known, {}, fresh, Footprint())

@@ -1,10 +1,9 @@
 """Conversations that came before: an agent sends its whole history in every request.
 
-`ConversationMemory.outline` reads a body as far as it is unknown. Its known messages (`known_messages.py`)
-are not parsed: they are cut out, and a mark that no client can know stands in their place, as in that of
-known tools. A mark that does not come back where it belongs tells that the array or the tools were others,
-and the body is read in full. What the stages make of the known messages for the next request is in
-`history.py`.
+`ConversationMemory.read` reads a body as far as it is unknown. Its known messages (`prefix_tree.py`) are not
+parsed: they are cut out, and a mark that no client can know stands in their place, as in that of known tools.
+A mark that does not come back where it belongs tells that the array or the tools were others, and the body is
+read in full. What folds made of the known messages is in `checkpoints.py`.
 
 The other fields of a request, its head, are usually the same in all requests of an agent, in whatever
 conversation. They are recognised by their bytes too:
@@ -13,7 +12,7 @@ conversation. They are recognised by their bytes too:
 
 - candidate: so many requests with an unknown head have come that it is time to learn one. It is kept once its
   request was translated, unless its tools may hold a key.
-- known: it is not parsed any more, and functions of the head keep their results in `KnownHead.made`.
+- known: it is not parsed any more, and what was made of it is kept (`KnownHead.made`).
 - dropped: the caller has newer ones, or all together take too much.
 
 Scopes (the callers of a gateway) share nothing, and nobody writes into what is remembered.
@@ -22,20 +21,23 @@ Scopes (the callers of a gateway) share nothing, and nobody writes into what is 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.core import jsontext
-from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations
+from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations, may_hold_key
 from dragoman.core.codec import Codec
-from dragoman.core.footprint import Footprint
+from dragoman.core.fields import PartlyReadBody
+from dragoman.core.fold import Fold
 from dragoman.core.jsontext import CUT, CUT_TEXT
-from dragoman.core.known_messages import KnownMessages, KnownPlace, NewMessages, entries_of
-from dragoman.core.model import KnownHead, KnownPrefix, Turns, Wire
+from dragoman.core.model import AnyTool, Wire
+from dragoman.memory.checkpoints import CacheEntry, Checkpoint
+from dragoman.memory.footprint import Footprint
+from dragoman.memory.prefix_tree import MessagePrefix, NewMessages, PrefixMatch, PrefixTree
 
 MAX_BYTES = 64_000_000
 _SMALLEST = 512  # bytes of a body; a smaller one is translated before it is found
@@ -43,6 +45,7 @@ _MOST_LEARNT = 1_000  # messages of one request
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
 _MOST_CALLERS = 4_096
+_MOST_MADE = 32  # of one head: upstreams, models
 _HEAD = 2_000  # bytes of the objects of a head, beside its text and its fields
 _KEPT = 0.9  # of the limit, once it was exceeded
 _SPACE = ord(" ")
@@ -50,10 +53,108 @@ _TOOLS = b'"tools"'
 _CUT_ENTRY = b"[" + CUT_TEXT
 
 
+class KnownHead(Struct, eq=False, gc=False):
+    """The fields of a request beside its messages, which were the same in an earlier request of this caller.
+
+    `front` is the text up to the array of messages, `tail` the text from its end on. `made` holds what
+    was made of the fields, by whatever else it depends on.
+    """
+
+    front: bytes
+    tail: bytes
+    fields: Wire
+    footprint: Footprint
+    made: dict[Hashable, tuple[Any, int]] = {}  # with its size
+
+    @property
+    def length(self) -> int:
+        return len(self.front) + len(self.tail)
+
+    def get(self, key: Hashable) -> Any:
+        found = self.made.get(key)
+        return found[0] if found else None
+
+    def keep(self, key: Hashable, made: Any, size: int) -> None:
+        if key not in self.made and len(self.made) >= _MOST_MADE:
+            self.footprint.add(-sum([each[1] for each in self.made.values()]))
+            self.made.clear()
+        before = self.made.get(key)
+        self.footprint.add(size - (before[1] if before else 0))
+        self.made[key] = made, size
+
+
 class _CallerHeads(LearningPace, gc=False):
     """The known heads of one caller in one protocol, the latest first; some are to be learnt and not kept."""
 
     known: tuple[KnownHead, ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """A checkpoint, with all the folds that it is of and what they wrote."""
+
+    folds: tuple[Fold, ...]
+    entry: CacheEntry
+    point: Checkpoint
+
+
+class Reading(PartlyReadBody):
+    """A body that was read as far as it is unknown: `wires` are its messages behind the first `known`.
+
+    `fields` are the others, and in that of the messages those that somebody may look for.
+    """
+
+    wires: list[Any]
+    known: int
+    memory: ConversationMemory
+    prefix: MessagePrefix | None = None
+    head: KnownHead | None = None
+    keep_head: Callable[[KnownHead], None] | None = None
+
+    @property
+    def count(self) -> int:
+        return self.known + len(self.wires)
+
+    @property
+    def place(self) -> int:
+        """After how many messages a checkpoint may be kept; the last one is always taken as new."""
+        return min(self.prefix.count, self.count - 1) if self.prefix else 0
+
+    def wires_from(self, start: int) -> list[Any]:
+        if start >= self.known or not self.prefix:
+            return self.wires[start - self.known :]
+        return [*[self.prefix.wire(i) for i in range(start, self.known)], *self.wires]
+
+    def hoisted(self, test: Callable[[Any], bool]) -> list[tuple[int, Any]]:
+        """The messages for which `test` holds, with their places."""
+        known = [(i, self.prefix.wire(i)) for i in self.prefix.fresh if i < self.known] if self.prefix else []
+        return [each for each in (*known, *enumerate(self.wires, self.known)) if test(each[1])]
+
+    def find(self, folds: tuple[Fold, ...], place: int) -> Found | None:
+        """The deepest checkpoint within the first `place` messages, of folds that begin with these."""
+        best: Found | None = None
+        prefix, size = self.prefix, len(folds)
+        while prefix:
+            for key, entry in [*prefix.entries.items()]:
+                point = entry.find(place) if key[:size] == folds else None
+                if point and (best is None or point.count > best.point.count):
+                    best = Found(key, entry, point)
+            if best:
+                best.entry.used = prefix.footprint.used
+                return best
+            prefix = prefix.before
+        return None
+
+    def keep(self, folds: tuple[Fold, ...], text: bytes, point: Checkpoint, found: Found | None) -> None:
+        if self.prefix:
+            entry = found.entry if found else CacheEntry(b"", ())
+            self.memory.keep(self.prefix, folds, entry.grown(text, point))
+
+    def succeed(self, tools: Sequence[AnyTool]) -> None:
+        """The request was translated: its head becomes known, where that is a candidate."""
+        if self.keep_head and self.head:
+            if not may_hold_key(tools):
+                self.keep_head(self.head)
+            self.keep_head = None
 
 
 class ConversationMemory:
@@ -64,7 +165,7 @@ class ConversationMemory:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
-        self._messages = KnownMessages()
+        self._messages = PrefixTree()
         self._tools: list[tuple[bytes, CachedDeclarations]] = []  # by their text, the latest first
         self._heads: OrderedDict[Hashable, _CallerHeads] = OrderedDict()
         self._head_footprint = Footprint()
@@ -78,13 +179,14 @@ class ConversationMemory:
     def conversations(self) -> int:
         return self._messages.conversations
 
-    def outline(self, scope: str, client: Codec, data: bytes) -> Wire | None:
-        """The body with its known messages as a prefix (`Turns`); None: too little is known."""
+    def read(self, scope: str, client: Codec, data: bytes) -> Reading | None:
+        """The body as far as it is unknown; None: too little is known."""
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
-        caller = scope, client.name
+        caller, conversation = (scope, client.name), client.conversation
+        field = conversation.field
         head = self._known_head(caller, data)
-        start = len(head.front) - 1 if head else jsontext.find_array(data, client.turns)
+        start = len(head.front) - 1 if head else jsontext.find_array(data, field)
         if start < 0:
             return None
         with self._lock:
@@ -98,30 +200,37 @@ class ConversationMemory:
                 return None
             place, position = None, start
         try:
-            text, body = self._read(client, data, start, place, head)
-            turns = body[client.turns] = Turns(body[client.turns])
-            turns.head = head
-            learns = learns and len(turns) > 1
+            text, body = self._read(field, data, start, place, head)
+            wires = body[field]
+            reading = Reading(body, wires, place.known if place else 0, self, head=head)
+            learns = learns and len(wires) > 1
             if learns or learns_head:
-                listed = text if head else jsontext.split_object(text)[client.turns]
+                listed = text if head else jsontext.split_object(text)[field]
                 ends = _ends(jsontext.split_array(listed)[1:], data, position)
                 if learns_head:
                     end = _skip_white(data, ends[-1] if ends else start + 1)
-                    self._propose_head(
-                        caller, turns, data[: start + 1], data[end:], {**body, client.turns: None}
-                    )
+                    fields = {**body, field: None}
+                    self._propose_head(caller, reading, data[: start + 1], data[end:], fields)
                 if learns:
-                    ends = ends[:-1][:_MOST_LEARNT]
-                    fresh = [i for i in range(len(ends)) if not client.repeats(turns[i])]
-                    turns.prefix = self._learn(caller, NewMessages(data, start, position, ends, fresh, place))
+                    ends, repeats = ends[:-1][:_MOST_LEARNT], conversation.repeats
+                    fresh = [i for i in range(len(ends)) if not repeats(wires[i])] if repeats else []
+                    reading.prefix = self._learn(
+                        caller, NewMessages(data, start, position, ends, fresh, place)
+                    )
             if place:
-                turns.prefix = turns.prefix or self._prefix_at(place)
-                turns[:0] = entries_of(turns.prefix, place.known)
+                prefix = reading.prefix = reading.prefix or self._prefix_at(place)
+                if prefix.fresh:
+                    known = [prefix.wire(i) for i in prefix.fresh if i < reading.known]
+                    body[field] = [*known, *wires]
         except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
-        return body
+        return reading
 
-    def _learn(self, caller: Hashable, new: NewMessages) -> KnownPrefix | None:
+    def keep(self, prefix: MessagePrefix, folds: tuple[Fold, ...], entry: CacheEntry) -> None:
+        with self._lock:
+            prefix.keep(folds, entry)
+
+    def _learn(self, caller: Hashable, new: NewMessages) -> MessagePrefix | None:
         with self._lock:
             learnt = self._messages.learn(caller, new)
             expected = 2 * (new.ends[-1] - new.position)  # as values, and as what is sent
@@ -132,14 +241,14 @@ class ConversationMemory:
     def _make_room(self, expected: int = 0) -> None:
         self._messages.drop_oldest(_KEPT * self.max_bytes - self._head_footprint.size - expected)
 
-    def _prefix_at(self, place: KnownPlace) -> KnownPrefix:
+    def _prefix_at(self, place: PrefixMatch) -> MessagePrefix:
         if place.is_whole:
             return place.path[-1].prefix
         with self._lock:
             return self._messages.prefix_at(place)
 
     def _read(
-        self, client: Codec, data: bytes, start: int, place: KnownPlace | None, head: KnownHead | None
+        self, field: str, data: bytes, start: int, place: PrefixMatch | None, head: KnownHead | None
     ) -> tuple[bytes, Wire]:
         """The body with only its unknown messages, and the text of which they were read: their array, where
         the head is known. In the text a mark stands for the known ones, or before the first. Raises
@@ -152,7 +261,7 @@ class ConversationMemory:
             text = b"".join([mark, data[position:end], b"]"])
             turns = jsontext.decode(text)
             del turns[0]
-            return text, {**head.fields, client.turns: turns}
+            return text, {**head.fields, field: turns}
         pieces = [data[:start], mark, data[position:]]
         known = self._find_tools(data, start, position)
         if known:
@@ -162,7 +271,7 @@ class ConversationMemory:
             pieces[at] = b"".join([piece[:opening], CUT_TEXT, piece[opening + size :]])
         text = b"".join(pieces)
         body = jsontext.decode(text)
-        if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(client.turns)):
+        if not jsontext.is_object(body) or not jsontext.is_array(turns := body.get(field)):
             raise ValueError("there is no such array")
         if not turns or turns.pop(0) != CUT:  # it stands in another object, or the field comes twice
             raise ValueError("the array is another one")
@@ -215,12 +324,12 @@ class ConversationMemory:
                 self._drop_heads()
         return heads.is_due()
 
-    def _propose_head(self, key: Hashable, turns: Turns, front: bytes, tail: bytes, fields: Wire) -> None:
+    def _propose_head(self, key: Hashable, reading: Reading, front: bytes, tail: bytes, fields: Wire) -> None:
         """Tools that are not in their cache are still to be learnt themselves."""
         if not fields.get("tools") or type(fields["tools"]) is CachedDeclarations:
-            turns.head = KnownHead(front, tail, fields, Footprint())
-            turns.head.footprint.add(2 * turns.head.length + _HEAD)
-            turns.keep = partial(self._keep_head, key)
+            reading.head = KnownHead(front, tail, fields, Footprint())
+            reading.head.footprint.add(2 * reading.head.length + _HEAD)
+            reading.keep_head = partial(self._keep_head, key)
 
     def _keep_head(self, key: Hashable, head: KnownHead) -> None:
         with self._lock:

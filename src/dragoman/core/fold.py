@@ -1,0 +1,139 @@
+"""Folds: what a conversation passes through, message by message, with explicit parameters and state.
+
+    wire messages → decode → identify → pair → name → (dialect) → encode → text
+
+The fields of a fold are everything that it may read beside its items, and the state of its run is everything
+that later items may depend on. So two runs of equal folds from equal states do the same, and whoever keeps
+states may go on from one of them (`memory/`). No fold knows whether anybody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct, field
+
+from dragoman.core.losses import Losses
+from dragoman.core.model import Message
+
+
+class Restart(Exception):
+    """What was made of earlier items cannot be continued: begin again at the start, with all of them.
+
+    `holds`: folds that hold back what may still change can go on.
+    """
+
+    def __init__(self, holds: bool = False) -> None:
+        super().__init__()
+        self.holds = holds
+
+
+class FoldRun(Struct, kw_only=True, eq=False):
+    """A fold under way, private to one request.
+
+    Items come in rows; how they are divided into rows changes nothing. A run is mutable, so `state` copies:
+    it is asked for only where somebody keeps it. Its losses are reported phase by phase: first those of the
+    first phase, of all items; `more` are those of the others.
+    """
+
+    losses: Losses = field(default_factory=Losses)
+    more: tuple[Losses, ...] = ()
+
+    @property
+    def phases(self) -> tuple[Losses, ...]:
+        return (self.losses, *self.more)
+
+    def feed(self, items: Sequence[Any], /) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def close(self) -> Sequence[Any]:
+        """No more items will come: what was held back."""
+        return ()
+
+    def state(self) -> Any:
+        return None
+
+    def facts(self) -> Any:
+        """What others need to know of all items so far."""
+        return None
+
+    def reported(self) -> Iterable[Losses]:
+        """The phases to report, in their order."""
+        return self.phases
+
+
+class Fold(Struct, frozen=True):
+    def begin(self, state: Any = None) -> FoldRun:
+        """A run from the start, or from where another run of an equal fold was in this state."""
+        raise NotImplementedError
+
+
+def feed(runs: Sequence[FoldRun], items: Sequence[Any]) -> Sequence[Any]:
+    """What `items` become; more will follow them."""
+    for run in runs:
+        items = run.feed(items)
+    return items
+
+
+def end(runs: Sequence[FoldRun], items: Sequence[Any]) -> Sequence[Any]:
+    """What the last `items` become, with what each fold held back behind them."""
+    for run in runs:
+        items = run.feed(items)
+        held = run.close()
+        if held:
+            items = [*items, *held]
+    return items
+
+
+def report(runs: Sequence[FoldRun], losses: Losses) -> None:
+    """What `runs` lost, one after the other."""
+    for run in runs:
+        for phase in run.reported():
+            if phase.items:
+                losses.extend(phase)
+
+
+class EachRun(FoldRun):
+    """Changes each item by itself."""
+
+    function: Callable[[Any, Losses], Any]
+
+    def feed(self, items: Sequence[Any], /) -> list[Any]:
+        function, losses = self.function, self.losses
+        return [function(item, losses) for item in items]
+
+
+class DecodeRun(FoldRun):
+    """Decodes each entry of the array in `field`; `count` is how many came before."""
+
+    decode: Callable[[Any, str, Losses], Message]
+    field: str
+    count: int
+
+    def feed(self, items: Sequence[Any], /) -> list[Message]:
+        decode, field, losses, first = self.decode, self.field, self.losses, self.count
+        self.count += len(items)
+        return [decode(item, f"{field}[{i}]", losses) for i, item in enumerate(items, first)]
+
+    def state(self) -> Any:
+        return self.count
+
+
+class EncodedMessages(Struct, frozen=True):
+    """The messages of a request on the upstream's wire: `entries`, and what its other fields need of them.
+
+    `facts` are those of the first fold that encoded them. `report` says where the losses of the messages
+    stand among those of the other fields.
+    """
+
+    entries: Any
+    facts: Any
+    report: Callable[[Losses], None]
+
+
+def encode_whole(folds: Sequence[Fold], messages: Sequence[Message]) -> EncodedMessages:
+    runs = [fold.begin() for fold in folds]
+    entries = end(runs, messages)
+    return EncodedMessages(entries, runs[0].facts(), partial(report, runs))

@@ -1,0 +1,26 @@
+"""A request as an upstream takes it, by the folds and functions that a pipeline puts in a row."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dragoman.core.fold import end, report
+from dragoman.core.model import Request
+from dragoman.transforms.identify import Identify, IdentifyRun
+from dragoman.transforms.ledger import Ledger, fit_head
+from dragoman.transforms.pairing import Pair
+from dragoman.transforms.tools import flatten
+
+
+def prepare(ledger: Ledger, request: Request) -> Request:
+    identify = Identify(ledger.client, ledger.upstream, ledger.origin, ledger.own)
+    runs = [identify.begin(), Pair(ledger.upstream, whole=True).begin()]
+    messages = end(runs, request.messages)
+    report(runs, ledger.losses)
+    identified = runs[0]
+    assert isinstance(identified, IdentifyRun)
+    flattened = flatten(request.tools, ledger.losses, ledger.upstream)
+    field = ledger.client.schema_field
+    head, names = fit_head(request, flattened, identified.used, field, ledger.losses)
+    ledger.adopt(head, flattened, names, identified)
+    return replace(head, messages=tuple(messages))
