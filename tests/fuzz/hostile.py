@@ -50,11 +50,18 @@ def requests(random: Random) -> Iterator[Sent]:
             path,
             len(body),
         )
-        yield Sent(head + body, client, forwarded=client == provider)
+        # a cloud's own parts go back as they came, broken ones too
+        own = samples.AT_CLOUDS.get(provider, provider)
+        yield Sent(head + body, client, forwarded=client == own)
 
 
 NUMBER = re.compile(rb"Number (\d+):")  # in the prompt of each plan
-PATHS = {b"chat/completions": "openai-chat", b"/responses": "openai-responses", b"/messages": "anthropic"}
+PATHS = {
+    b"chat/completions": "openai-chat",
+    b"/responses": "openai-responses",
+    b"/messages": "anthropic",
+    b"/converse": "bedrock-converse",
+}
 
 
 def answer_to(head: bytes, random: Random) -> bytes:

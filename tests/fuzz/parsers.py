@@ -27,6 +27,7 @@ from dragoman.demo.faults import STATUS, Memory
 from dragoman.dialects import dialect
 from dragoman.dialects import names as dialect_names
 from dragoman.framing import jsonarray, sse
+from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.framing.multipart import FormError, read_form
 from dragoman.gateway.config import Config, load
 from dragoman.gateway.process.reload import ConfigReloader
@@ -122,13 +123,14 @@ def _mixtures(random: Random, values: list[Any], donors: list[Any]) -> Iterator[
 def of_frames(protocol: str) -> Inputs:
     """Streams with one event changed, events swapped, lost or repeated, or their bytes spoiled."""
     streams, donors = samples.frames(protocol), samples.donors(protocol)
+    write = _framed if protocol == samples.CONVERSE else _printed
 
     def inputs(random: Random) -> Iterator[bytes]:
         while True:
             stream = list(random.choice(streams))
             for _ in range(random.randint(1, 3)):
                 _disturb(random, stream, donors)
-            data = b"".join(_printed(event, value) for event, value in stream)
+            data = b"".join(write(event, value) for event, value in stream)
             yield data if random.randrange(4) else spoiled(random, data)
 
     return inputs
@@ -154,6 +156,11 @@ def _disturb(random: Random, stream: list[tuple[str, Any]], donors: list[Any]) -
 def _printed(event: str, value: Any) -> bytes:
     data = value.encode("utf-8", "replace") if isinstance(value, str) else printed(value)
     return (b"event: %b\n" % event.encode() if event else b"") + b"data: %b\n\n" % data
+
+
+def _framed(event: str, value: Any) -> bytes:
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else printed(value)
+    return AWS_EVENTS.encoder().feed(Frame(event, data))[0]
 
 
 def _of_bytes(values: list[bytes]) -> Inputs:

@@ -7,11 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dragoman.core.events import unfold
+from dragoman.core.losses import Losses
+from dragoman.core.model import Response
 from dragoman.framing import sse
-from dragoman.protocols import names
+from dragoman.protocols import names, upstream
 from goldens.scenarios import SCENARIOS
 
 TESTS = Path(__file__).parent.parent
+CONVERSE = "bedrock-converse"  # its streams are binary
 KEPT = "qwen-chat"  # Chat, from a server that keeps the conversation
 NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
 
@@ -38,8 +42,16 @@ def replies(protocol: str) -> list[Any]:
     if protocol == KEPT:
         named = [{**reply, **NAMES} for reply in replies("openai-chat")]
         return [*named, {"success": True, "data": named[0]}]
+    if protocol == CONVERSE:
+        return [upstream(CONVERSE).encode_response(response, Losses()) for response in _responses()]
     bodies = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
     return bodies + _golden(protocol, "reply")
+
+
+def _responses() -> list[Response]:
+    """What the replies of Claude in the scenarios say."""
+    claude = upstream("anthropic")
+    return [claude.decode_response(reply, Losses()) for reply in replies("anthropic") if "content" in reply]
 
 
 @cache
@@ -55,12 +67,20 @@ def streams(protocol: str) -> list[bytes]:
 @cache
 def frames(protocol: str) -> list[list[tuple[str, Any]]]:
     """Streams as events: their names and their values, the end of a Chat stream as the text it is."""
+    if protocol == CONVERSE:
+        return [_converse_frames(response) for response in _responses()]
     read: list[list[tuple[str, Any]]] = []
     for stream in streams(protocol):
         decoder = sse.Decoder()
         decoded = [*decoder.feed(stream), *decoder.close()]
         read.append([(frame.event, _value(frame.data)) for frame in decoded])
     return [stream for stream in read if stream]
+
+
+def _converse_frames(response: Response) -> list[tuple[str, Any]]:
+    encoder = upstream(CONVERSE).stream_encoder(Losses())
+    frames = [frame for event in unfold(response) for frame in encoder.feed(event)]
+    return [(frame.event, frame.data) for frame in frames]
 
 
 def _value(data: bytes) -> Any:

@@ -17,11 +17,17 @@ from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, PartEnd, ResponseEnd, ResponseFailed, ResponseStart, fold, unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Citation, Failure, Request, Response, Stop, Text, Usage, Wire
-from dragoman.protocols import codec, names
+from dragoman.protocols import names, upstream, upstream_names
 from laws import meaning
 from laws.strategies import requests, responses, values
 
-every_codec = pytest.mark.parametrize("codec", [codec(name) for name in names()], ids=names())
+# those of clients, and upstreams with a wire of their own
+NAMES = [
+    name
+    for name in upstream_names()
+    if name in names() or (upstream(name).name == name and not upstream(name).session)
+]
+every_codec = pytest.mark.parametrize("codec", [upstream(name) for name in NAMES], ids=NAMES)
 
 
 def plain(value: Any) -> Any:
@@ -55,6 +61,8 @@ def test_fold_after_unfold_is_identity(response: Response) -> None:
 def test_a_request_survives_its_wire(codec: Codec, request: Request) -> None:
     losses = Losses()
     back = codec.decode_request(plain(codec.encode_request(request, losses)), Losses())
+    if any("the tools are left out" in loss.why for loss in losses):  # where there is no word for none
+        request = replace(request, tools=())
     assert meaning.of_request(back) == meaning.of_request(request)
     if not list(losses):
         for name in ("max_tokens", "temperature", "top_p", "top_k", "stop"):
@@ -64,7 +72,10 @@ def test_a_request_survives_its_wire(codec: Codec, request: Request) -> None:
 @every_codec
 @given(response=responses())
 def test_a_response_survives_its_wire(codec: Codec, response: Response) -> None:
-    back = codec.decode_response(plain(codec.encode_response(response, Losses())), Losses())
+    losses = Losses()
+    back = codec.decode_response(plain(codec.encode_response(response, losses)), Losses())
+    if response.usage and "usage.reasoning" in [loss.where for loss in losses]:
+        response = replace(response, usage=replace(response.usage, reasoning=0))
     assert meaning.of_response(back) == meaning.of_response(response)
 
 

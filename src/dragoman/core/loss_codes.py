@@ -113,6 +113,7 @@ CODES: dict[str, LossCode] = {
     "text.join.changed": _cosmetic("Two texts, joined: the target has one field for both."),
     "media.name.dropped": _cosmetic("The name of a file."),
     "media.type.invented": _minor("A media type, guessed because the target requires one."),
+    "media.name.changed": _cosmetic("A file name, in the characters that the target takes."),
     "media.image.dropped": _material(
         "An image that the target does not take.",
         "Choose a model that takes images, or send the image in a message of the user.",
@@ -139,6 +140,7 @@ CODES: dict[str, LossCode] = {
         "Further answers; only the first one is passed on.",
         "Ask once for each answer (n = 1), or use a provider that gives several.",
     ),
+    "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache, with a shorter life than asked for."),
     "cache.breakpoint.dropped": _cosmetic(
         "A mark for a prompt cache, at a place where the target takes none."
     ),

@@ -33,6 +33,7 @@ _UPSTREAM_FOLDERS = {
     "vertex-gemini": "vertex_gemini",
     "vertex-claude": "vertex_claude",
     "bedrock-invoke": "bedrock_invoke",
+    "bedrock-converse": "bedrock_converse",
 }
 
 

@@ -1,4 +1,4 @@
-"""What the protocols of AWS share: Signature Version 4, and the names of its errors.
+"""What the protocols of AWS share: addresses, credentials, Signature Version 4, and the names of its errors.
 
 A signature covers method, path, query, headers and body, so the body is complete before it is made
 (docs.aws.amazon.com, "Create a signed AWS API request").
@@ -8,17 +8,56 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from msgspec.structs import replace
+
 from dragoman.core.codec import Authenticate, OutgoingRequest, bearer
 from dragoman.core.credentials import Credential, Refresh
+from dragoman.core.errors import ConfigError
 from dragoman.core.optional import require
 
+_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SIGNED = ("content-type",)  # of the request's own headers; proxies may change others
+
+
+def address(options: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    region = options.get("region") or _region(environ)
+    if not region:
+        raise ConfigError("Bedrock needs region (AWS_REGION), or a base_url")
+    return f"https://bedrock-runtime.{region}.amazonaws.com"
+
+
+def refresh(
+    given: Credential, options: Mapping[str, str], environ: Mapping[str, str]
+) -> Credential | Refresh | None:
+    """Without any in the configuration: an API key, or what AWS's own tools would find."""
+    if given.key or given.token or given.id:
+        region = given.region or options.get("region") or _region(environ)
+        if given.id and not (given.secret and region):
+            raise ConfigError("a signature needs id, secret and region (AWS_REGION)")
+        return replace(given, region=region)
+    found = Credential(
+        key=environ.get("AWS_BEARER_TOKEN_BEDROCK", ""),
+        id=environ.get("AWS_ACCESS_KEY_ID", ""),
+        secret=environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        session=environ.get("AWS_SESSION_TOKEN", ""),
+        region=options.get("region") or _region(environ),
+    )
+    if found.key:
+        return found
+    if not found.region:
+        raise ConfigError("expected api_key (AWS_BEARER_TOKEN_BEDROCK), or a region (AWS_REGION) to sign for")
+    return found if found.id and found.secret else chain(found.region)
+
+
+def _region(environ: Mapping[str, str]) -> str:
+    return next((environ[name] for name in _REGION if environ.get(name)), "")
 
 
 def sign(service: str, clock: Callable[[], float] = time.time) -> Authenticate:
@@ -98,3 +137,13 @@ _TYPES = {
 def error_type(exception: str) -> str:
     """Of Anthropic's error types, the one that an exception of AWS means."""
     return _TYPES.get(exception.lower(), "api_error")
+
+
+# "Signature expired: 20261118T100000Z is now earlier than …", "Signature not yet current: …"
+_SKEWED = re.compile("signature (?:expired|not yet current)", re.IGNORECASE)
+
+
+def explain(message: str) -> str:
+    """An error's words, and what to do where they say that the clocks disagree."""
+    skewed = _SKEWED.search(message)
+    return f"{message} (the clock of this machine is off by more than five minutes)" if skewed else message

@@ -5,15 +5,13 @@ Betas are in the body, and a stream is AWS event stream messages with one event 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, no_headers
-from dragoman.core.credentials import Credential, Refresh
-from dragoman.core.errors import ConfigError
 from dragoman.core.events import Event
 from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
@@ -22,10 +20,9 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.core.protocol import Protocol
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols import anthropic
-from dragoman.protocols.aws import chain, error_type, sign
+from dragoman.protocols.aws import address, error_type, explain, refresh, sign
 
 _VERSION = "bedrock-2023-05-31"
-_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
@@ -38,7 +35,7 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
 def decode_error(body: Wire, status: int) -> Failure | None:
     """`{"message": …}`; the kind follows from the status."""
     if status >= 400 and "error" not in body and isinstance(body.get("message"), str):
-        body = {"type": "error", "error": {"type": "", "message": body["message"]}}
+        body = {"type": "error", "error": {"type": "", "message": explain(body["message"])}}
     return anthropic.CODEC.decode_error(body, status)
 
 
@@ -56,40 +53,6 @@ class StreamDecoder(anthropic.StreamDecoder):
 
 def path(model: str, stream: bool) -> str:
     return f"/model/{quote(model, safe='')}/invoke{'-with-response-stream' if stream else ''}"
-
-
-def address(options: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    region = options.get("region") or _region(environ)
-    if not region:
-        raise ConfigError("Bedrock needs region (AWS_REGION), or a base_url")
-    return f"https://bedrock-runtime.{region}.amazonaws.com"
-
-
-def refresh(
-    given: Credential, options: Mapping[str, str], environ: Mapping[str, str]
-) -> Credential | Refresh | None:
-    """Without any in the configuration: an API key, or what AWS's own tools would find."""
-    if given.key or given.token or given.id:
-        region = given.region or options.get("region") or _region(environ)
-        if given.id and not (given.secret and region):
-            raise ConfigError("a signature needs id, secret and region (AWS_REGION)")
-        return replace(given, region=region)
-    found = Credential(
-        key=environ.get("AWS_BEARER_TOKEN_BEDROCK", ""),
-        id=environ.get("AWS_ACCESS_KEY_ID", ""),
-        secret=environ.get("AWS_SECRET_ACCESS_KEY", ""),
-        session=environ.get("AWS_SESSION_TOKEN", ""),
-        region=options.get("region") or _region(environ),
-    )
-    if found.key:
-        return found
-    if not found.region:
-        raise ConfigError("expected api_key (AWS_BEARER_TOKEN_BEDROCK), or a region (AWS_REGION) to sign for")
-    return found if found.id and found.secret else chain(found.region)
-
-
-def _region(environ: Mapping[str, str]) -> str:
-    return next((environ[name] for name in _REGION if environ.get(name)), "")
 
 
 HTTP = replace(
