@@ -160,7 +160,7 @@ def _printed(event: str, value: Any) -> bytes:
 
 def _framed(event: str, value: Any) -> bytes:
     data = value.encode("utf-8", "replace") if isinstance(value, str) else printed(value)
-    return AWS_EVENTS.encoder().feed(Frame(event, data))[0]
+    return b"".join(AWS_EVENTS.encoder().feed(Frame(event, data)))
 
 
 def _of_bytes(values: list[bytes]) -> Inputs:
