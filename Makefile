@@ -46,7 +46,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock clean
+.PHONY: balancer browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side
 
 # Cases run with branch coverage of the packages that do no I/O: the C tracer doubles the time of what it traces, so
 # the laws, most of the gateway and the client run without it. The floor only rises; `make coverage` measures everything.
-test: $(READY) browser  ## run the tests, and print the branch coverage of the library with its floor
+test: $(READY) browser balancer  ## run the tests, and print the branch coverage of the library with its floor
 	@cases=passed; rest=passed; \
 	echo "make test, 1 of 2: cases of the library, with branch coverage"; \
 	$(PYTEST) $(CASES) $(LIBRARY:%=--cov=dragoman.%) --cov-report= --cov-fail-under=96 || cases=FAILED; \
@@ -173,6 +173,17 @@ browser:
 		(apt-get install --yes -qq --no-install-recommends chromium || \
 			(apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium)) >/dev/null 2>&1 \
 			|| echo "chromium could not be installed: the tests of the inspector's page are skipped"; \
+	fi
+
+# Without one, or without network namespaces, the tests of the fleet are skipped, with that reason.
+balancer:
+	@if ! PATH="$$PATH:/usr/sbin" command -v haproxy >/dev/null; then \
+		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+			echo "no haproxy: the tests of the fleet are skipped"; exit 0; fi; \
+		echo "installing haproxy with apt-get"; \
+		(apt-get install --yes -qq --no-install-recommends haproxy iproute2 || \
+			(apt-get update -qq && apt-get install --yes -qq --no-install-recommends haproxy iproute2)) >/dev/null 2>&1 \
+			|| echo "haproxy could not be installed: the tests of the fleet are skipped"; \
 	fi
 
 screenshots: $(READY) browser  ## make the pictures of the inspector in docs/images

@@ -6,10 +6,12 @@ Everything is waited for by what the balancer, the model or the database says, a
 from __future__ import annotations
 
 import http.client
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -27,16 +29,16 @@ from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("fleet")
-    folder.chmod(0o755)  # the database's user is another one
-    for parent in folder.parents[:2]:
-        parent.chmod(0o755)
-    try:
-        with running_fleet(folder) as fleet:
-            yield fleet
-    except (NotAllowed, NoServer) as reason:
-        pytest.skip(f"no fleet here: {reason}")
+def fleet() -> Iterator[Fleet]:
+    # not in a folder of pytest: another run of it closes those to the database's user, which is another one
+    with tempfile.TemporaryDirectory(prefix="dragoman-fleet-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        try:
+            with running_fleet(folder) as fleet:
+                yield fleet
+        except (NotAllowed, NoServer) as reason:
+            pytest.skip(f"no fleet here: {reason}")
 
 
 def test_stored_responses_go_on_at_any_gateway(fleet: Fleet) -> None:

@@ -66,7 +66,9 @@ class Pools:
         return order
 
     async def _order_group(self, group: list[Target], session: str) -> list[Target]:
-        resting = {each.id: rest.until for each in group if (rest := self._resting(each))}
+        resting: dict[str, float] = {}
+        if self._rests:
+            resting = {each.id: rest.until for each in group if (rest := self._resting(each))}
         kept = await self._affinity.target(session) if session else ""
         is_known = kept in [each.id for each in group]
         robin = self._robin(group)
