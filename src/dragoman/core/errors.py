@@ -10,7 +10,7 @@ DragomanError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 if TYPE_CHECKING:
     from dragoman.core.losses import Loss
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 
 class DragomanError(Exception):
-    """The root of every error that dragoman raises on purpose."""
+    """The root of every error that dragoman raises on purpose. All can be pickled, however they are made."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[DragomanError], args: tuple[Any, ...], state: dict[str, Any]) -> DragomanError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class WireError(DragomanError):
@@ -28,7 +37,7 @@ class WireError(DragomanError):
         self.protocol: str = protocol
         self.path: str = path
         self.problem: str = problem
-        super().__init__(protocol, path, problem)  # what __init__ took, so that it can be pickled
+        super().__init__(protocol, path, problem)
 
     def __str__(self) -> str:
         return f"{self.protocol}: {self.path or 'body'}: {self.problem}"

@@ -94,6 +94,15 @@ class ShownCall(Struct, frozen=True, gc=False):
     approval: str = ""
 
 
+# Functions with names, so that what holds a HostedCodec can be pickled
+def nothing_shown(*values: object) -> Sequence[Wire]:
+    return ()
+
+
+def nothing_known(value: object) -> None:
+    return None
+
+
 class HostedCodec(Struct, frozen=True):
     """How a protocol shows the calls that we execute, as parts of a reply, where it has such parts.
 
@@ -106,12 +115,12 @@ class HostedCodec(Struct, frozen=True):
     """
 
     hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
-    encode_call: Callable[[HostedCall], Sequence[Wire]] = lambda call: ()
-    encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = lambda call, result: ()
-    encode_listing: Callable[[HostedListing], Sequence[Wire]] = lambda listing: ()
+    encode_call: Callable[[HostedCall], Sequence[Wire]] = nothing_shown
+    encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = nothing_shown
+    encode_listing: Callable[[HostedListing], Sequence[Wire]] = nothing_shown
     encode_approval: Callable[[HostedCall], Wire] | None = None
-    decode: Callable[[Wire], ShownCall | None] = lambda body: None
-    most_calls: Callable[[Request], int | None] = lambda request: None
+    decode: Callable[[Wire], ShownCall | None] = nothing_known
+    most_calls: Callable[[Request], int | None] = nothing_known
     holds: frozenset[HostedKind] = frozenset()
     replaces_call: bool = False
     quotes: bool = False
