@@ -36,13 +36,15 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The assistant says something and calls a tool, and the tool answers."""
+    """The assistant says something and calls a tool, and the tool answers. `is_interrupted`: the user does,
+    with `result`, and the call stays without one."""
 
     text: str
     call_id: str
     tool: str
     arguments: Json
     result: str
+    is_interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ def anthropic(talk: Conversation) -> Json:
 def anthropic_round(round: Round) -> tuple[Json, Json]:
     call = {"type": "tool_use", "id": round.call_id, "name": round.tool, "input": round.arguments}
     result = {"type": "tool_result", "tool_use_id": round.call_id, "content": round.result}
+    if round.is_interrupted:
+        result = {"type": "text", "text": round.result}
     return (
         {"role": "assistant", "content": [{"type": "text", "text": round.text}, call]},
         {"role": "user", "content": [result]},
@@ -60,10 +62,10 @@ def openai_chat(talk: Conversation) -> Json:
 def openai_chat_round(round: Round) -> tuple[Json, Json]:
     function = {"name": round.tool, "arguments": json.dumps(round.arguments)}
     call = {"id": round.call_id, "type": "function", "function": function}
-    return (
-        {"role": "assistant", "content": round.text, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": round.call_id, "content": round.result},
-    )
+    result = {"role": "tool", "tool_call_id": round.call_id, "content": round.result}
+    if round.is_interrupted:
+        result = {"role": "user", "content": round.result}
+    return {"role": "assistant", "content": round.text, "tool_calls": [call]}, result
 
 
 def openai_responses(talk: Conversation) -> Json:
@@ -92,6 +94,10 @@ def openai_responses(talk: Conversation) -> Json:
 
 def openai_responses_round(round: Round) -> tuple[Json, Json, Json]:
     text: Json = {"type": "output_text", "text": round.text, "annotations": []}
+    result: Json = {"type": "function_call_output", "call_id": round.call_id, "output": round.result}
+    if round.is_interrupted:
+        said = {"type": "input_text", "text": round.result}
+        result = {"type": "message", "role": "user", "content": [said]}
     return (
         {"type": "message", "role": "assistant", "content": [text]},
         {
@@ -100,7 +106,7 @@ def openai_responses_round(round: Round) -> tuple[Json, Json, Json]:
             "name": round.tool,
             "arguments": json.dumps(round.arguments),
         },
-        {"type": "function_call_output", "call_id": round.call_id, "output": round.result},
+        result,
     )
 
 
@@ -123,9 +129,10 @@ def gemini(talk: Conversation) -> Json:
 def gemini_round(round: Round) -> tuple[Json, Json]:
     call = {"id": round.call_id, "name": round.tool, "args": round.arguments}
     result = {"id": round.call_id, "name": round.tool, "response": {"output": round.result}}
+    part: Json = {"text": round.result} if round.is_interrupted else {"functionResponse": result}
     return (
         {"role": "model", "parts": [{"text": round.text}, {"functionCall": call}]},
-        {"role": "user", "parts": [{"functionResponse": result}]},
+        {"role": "user", "parts": [part]},
     )
 
 

@@ -5,7 +5,7 @@ Tools and system prompt are the same in all conversations, as those of an agent 
 """
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -22,6 +22,7 @@ from bench.gateway.wrk import load
 NUMBER = "#number#"
 NUMBERS = count(10**7)  # as many digits as NUMBER has characters
 ROUNDS = 40  # of a call and its result: 81 messages
+INTERRUPTED = 3  # the round of the call without a result
 FIRST_TURNS, TURNS = (34, 36), (38, 40, 42)  # in rounds: two new ones in each turn, 4 of 81 messages
 SMALL_AT_ONCE, LARGE_AT_ONCE = 32, 8
 MOST_A_SECOND = 20_000  # small requests; so many conversations are new
@@ -50,6 +51,14 @@ def few_messages() -> Conversation:
 @cache
 def conversation(rounds: int) -> Conversation:
     return numbered(make_conversation(rounds=rounds, lines=32))
+
+
+@cache
+def interrupted_conversation(rounds: int) -> Conversation:
+    """The user stops one of the first calls, and the session goes on."""
+    talk = conversation(rounds)
+    stopped = replace(talk.rounds[INTERRUPTED], result="Stop. Do something else.", is_interrupted=True)
+    return replace(talk, rounds=(*talk.rounds[:INTERRUPTED], stopped, *talk.rounds[INTERRUPTED + 1 :]))
 
 
 def wires_of(
@@ -97,12 +106,20 @@ def cold(pair: Pair, times: int, one: Running) -> float:
 
 
 def growing(pair: Pair, times: int, one: Running) -> float:
+    return cpu_of_growing(conversation, pair, times, one)
+
+
+def interrupted(pair: Pair, times: int, one: Running) -> float:
+    return cpu_of_growing(interrupted_conversation, pair, times, one)
+
+
+def cpu_of_growing(talk: Callable[[int], Conversation], pair: Pair, times: int, one: Running) -> float:
     """Several conversations, each with 5 % new messages in every turn; the first two turns, where the gateway
     meets them, are not counted."""
     taken = list[float]()
     for _ in range(times):
         numbers = new_numbers(LARGE_AT_ONCE)
-        turns = [wires_of(one, pair, conversation(rounds), numbers) for rounds in (*FIRST_TURNS, *TURNS)]
+        turns = [wires_of(one, pair, talk(rounds), numbers) for rounds in (*FIRST_TURNS, *TURNS)]
         taken.append(cpu_of(one, iter(turns), unmeasured=len(FIRST_TURNS)))
     return statistics.mean(taken)
 

@@ -99,6 +99,7 @@ STALL = "ping during a new conversation of 1 MB, ms"
 HISTORIES = (
     ("150 kB, history repeated", history.repeated, 0.4),
     ("150 kB, 5 % new", history.growing, 0.45),
+    ("150 kB, 5 % new, one interrupted call", history.interrupted, 0.85),
     ("150 kB, new conversation", history.cold, 1.05),
 )
 OF_PROCESS = {  # by the key in `Measurements.values`
