@@ -45,6 +45,7 @@ _MOST_LEARNT = 1_000  # messages of one request
 _MOST_TOOLS = 16  # lists of declarations; agents send one or two
 _MOST_HEADS = 4  # of one caller: an agent, its subagents, what writes its titles
 _MOST_CALLERS = 4_096
+_MOST_WHOLE = 8  # targets for which a conversation is looked at together
 _MOST_MADE = 32  # of one head: upstreams, models
 _HEAD = 2_000  # bytes of the objects of a head, beside its text and its fields
 _KEPT = 0.9  # of the limit, once it was exceeded
@@ -148,6 +149,15 @@ class Reading(PartlyReadBody):
         if self.prefix:
             entry = found.entry if found else CacheEntry(b"", ())
             self.memory.keep(self.prefix, folds, entry.grown(text, point))
+
+    def takes_whole(self, target: Hashable) -> bool:
+        """Whether the messages had to be looked at together when they came last."""
+        return self.prefix is not None and target in self.prefix.whole
+
+    def note_whole(self, target: Hashable) -> None:
+        """Next time no checkpoint is looked for."""
+        if self.prefix and target not in self.prefix.whole:
+            self.prefix.whole = (*self.prefix.whole[1 - _MOST_WHOLE :], target)
 
     def succeed(self, tools: Sequence[AnyTool]) -> None:
         """The request was translated: its head becomes known, where that is a candidate."""

@@ -42,6 +42,7 @@ class MessagePrefix(Struct, eq=False, gc=False):
 
     `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
     in it. `entries` hold what folds made of them. `fresh` are the places of messages that others look at.
+    `whole` are the targets for which a longer conversation had to be looked at together.
     """
 
     before: MessagePrefix | None
@@ -51,6 +52,7 @@ class MessagePrefix(Struct, eq=False, gc=False):
     entries: dict[tuple[Fold, ...], CacheEntry]
     fresh: tuple[int, ...]
     footprint: Footprint
+    whole: tuple[Hashable, ...] = ()
 
     def wire(self, place: int) -> Any:
         """The entry as it came."""
@@ -345,6 +347,7 @@ def _continued(old: MessagePrefix, new: NewMessages, goes_on: bool) -> MessagePr
         old.entries if goes_on else {},
         (*old.fresh, *[old.count + i for i in new.fresh]),
         old.footprint if goes_on else Footprint(),
+        old.whole,
     )
 
 

@@ -68,13 +68,18 @@ class KnownRequest(Struct, frozen=True):
 
 def translate(reading: Reading, client: Codec, target: TranslationTarget) -> KnownRequest | None:
     """None where all messages have to be looked at together. So has a broken body, for its first error."""
+    if reading.takes_whole(target.key):
+        return None
     try:
-        return _translate(reading, client, target, holds=False)
-    except Restart as restart:
         try:
-            return _translate(reading, client, target, holds=True) if restart.holds else None
-        except (Restart, DragomanError, *TOO_DEEP):
-            return None
+            return _translate(reading, client, target, holds=False)
+        except Restart as restart:
+            if not restart.holds:
+                raise
+            return _translate(reading, client, target, holds=True)
+    except Restart:
+        reading.note_whole(target.key)
+        return None
     except (DragomanError, *TOO_DEEP):
         return None
 
