@@ -24,6 +24,19 @@ from dragoman.core.fold import Fold
 
 ROOT = Path(__file__).resolve().parent.parent
 LAWS = ("tests/laws/test_one_fact_laws.py", "tests/laws/test_history_laws.py")
+# Mutations that change no result, with the reason
+EQUIVALENT = {
+    "Pair without its parameter limits": "Identify, before it, has the same limits",
+    "Pair without its parameter holds": "a run goes on from the other's state, which says what went on",
+    "Pair without its parameter whole": "no checkpoint is kept where all messages come together",
+    "DecodeContents without its parameter rejoins": "the same",
+    "LatestMarks without its parameter limits": "the same",
+    "LatestMarks without its parameter system_marks": "the same",
+    "Identify without its parameter summarise": "a fold before it is there, or not",
+    "Identify without its parameter client": "clients of two protocols share no messages",
+    "EncodeForeign without content of its state": "what would be made again",
+    "EncodeForeign without facts of its state": "the same",
+}
 FORGET_PARAMETER = """
 
 def _is_equal(one: object, other: object) -> bool:
@@ -86,7 +99,8 @@ def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     if is_caught(Mutation("nothing", "dragoman.core.fold", "")):
         sys.exit("the laws fail without a mutation")
-    missed = [each.name for each in mutations() if word in each.name and not is_caught(each)]
+    chosen = [each for each in mutations() if word in each.name and each.name not in EQUIVALENT]
+    missed = [each.name for each in chosen if not is_caught(each)]
     print(f"{len(missed)} missed")
     sys.exit(len(missed))
 

@@ -4,6 +4,7 @@ what the response needs of it. And what is remembered of one caller is nothing t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -118,6 +119,64 @@ def test_a_session(client: str, upstream: str, dialect: str | None) -> None:
     agrees(client, upstream, growing(client, script(client)), dialect=dialect, profile=profile)
 
 
+def calling(client: str) -> Request:
+    """A session in which most requests end with a result; system text comes in between, and none in front."""
+    messages = [Message("user", (Text("Look."),))]
+    for number in range(4):
+        call = ToolCall(f"call_{number}", "list", f'{{"n":{number}}}')
+        result = ToolResult(call.id, call.name, (Text(f"r{number}"),))
+        messages += Message("assistant", (Text(f"Round {number}."), call)), Message("user", (result,))
+        if number == 1:
+            messages += (
+                *([] if client == "gemini" else [Message("system", (Text("Be brief."),))]),
+                Message("user", (Text("Go on."),)),
+            )
+    return replace(FIRST, messages=tuple(messages), system=())
+
+
+@pytest.mark.parametrize("dialect", (None, *dragoman.dialects()))
+@every_pair
+def test_a_session_of_calls(client: str, upstream: str, dialect: str | None) -> None:
+    agrees(client, upstream, growing(client, calling(client)), dialect=dialect)
+
+
+@pytest.mark.parametrize("dialect", [None, "kimi-k2"])
+@pytest.mark.parametrize("upstream", [name for name in names() if name != "gemini"])
+def test_a_client_without_ids(upstream: str, dialect: str | None) -> None:
+    """Its calls get ids by their number."""
+    request = calling("gemini")
+    last = (*request.messages[:-1], Message("user", (Text("Stop."),)), Message("user", (Text("Go on."),)))
+    for messages in (request.messages, last + request.messages[1:]):
+        bodies = [
+            re.sub(rb'"id":"\w+",|,"id":"\w+"', b"", body)
+            for body in growing("gemini", replace(request, messages=messages))
+        ]
+        assert not any(b'"id"' in body for body in bodies)
+        agrees("gemini", upstream, bodies, dialect=dialect)
+
+
+@pytest.mark.parametrize("dialect", [None, "hermes"])
+@pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 2), (1, 2)])
+@every_pair
+def test_results_with_fields_of_their_own(
+    client: str, upstream: str, dialect: str | None, places: tuple[int, ...]
+) -> None:
+    """A message with results that is mended loses its fields, and another one before it is mended too."""
+    request = calling(client)
+    messages: list[Message] = []
+    results = 0
+    for message in request.messages:
+        if message.role == "user" and isinstance(message.parts[0], ToolResult):
+            if results in places:
+                message = replace(message, extras={client: {"note": results}})
+            results += 1
+        messages.append(message)
+    stopped = Message("assistant", (ToolCall("stopped", "list", "{}"),)), Message("user", (Text("Stop."),))
+    for place in (3, 5, len(messages)):
+        broken = replace(request, messages=(*messages[:place], *stopped, *messages[place:]))
+        agrees(client, upstream, growing(client, broken), dialect=dialect)
+
+
 @pytest.mark.parametrize("client", names())
 @pytest.mark.parametrize("upstream", CLOUDS)
 def test_an_upstream_whose_body_another_protocol_writes(client: str, upstream: str) -> None:
@@ -161,6 +220,7 @@ BREAKS: dict[str, tuple[Message, ...]] = {
         Message("assistant", (ToolCall("c1", "list", "{}"),)),
         Message("user", (ToolResult("c1", "list", (Text("again"),)),)),
     ),
+    "a result that came before": (Message("user", (ToolResult("c1", "list", (Text("again"),)),)),),
     "an id that others refuse": (
         Message("assistant", (ToolCall("a b/c:ü", "list", "{}"),)),
         Message("user", (ToolResult("a b/c:ü", "list", (Text("r"),)),)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, MutableMapping, Sequence
+from functools import partial
 from operator import is_
 from typing import Literal
 
@@ -89,7 +90,7 @@ class Pair(Fold, frozen=True):
     def begin(self, state: PairState | None = None) -> PairRun:
         state = state or _NOTHING
         window, number, broken, extras = [*state.window], state.number, state.is_broken, state.has_extras
-        return PairRun(self, state, number, broken, extras, window, state.is_sent, {}, set(), (), set())
+        return PairRun(self, state, number, broken, extras, window, state.is_sent, {}, set(), ())
 
 
 class PairState(Struct, frozen=True, gc=False):
@@ -108,7 +109,6 @@ class PairState(Struct, frozen=True, gc=False):
     number: int = 0
     is_broken: bool = False
     has_extras: bool = False
-    passed: frozenset[str] = frozenset()
 
 
 _NOTHING = PairState()
@@ -131,7 +131,6 @@ class PairRun(FoldRun):
     used: dict[str, int]
     seen: set[str]
     lost: tuple[tuple[str, str], ...]
-    passed: set[str]
 
     @property
     def phases(self) -> tuple[Losses, ...]:
@@ -150,7 +149,6 @@ class PairRun(FoldRun):
             self.number,
             self.is_broken,
             self.has_extras,
-            before.passed | self.passed,
         )
 
     def feed(self, items: Sequence[MessageFacts], /) -> Sequence[Message]:
@@ -230,9 +228,6 @@ class PairRun(FoldRun):
     def _settle(self, why: Literal["turn", "answered", "end"]) -> Sequence[Message]:
         """The messages of the window, if it is complete; then a new one begins."""
         window = self.window
-        for one in window:
-            if one.passed:
-                self.passed.update(one.passed)
         facts = gathered(window)
         if self._is_in_order(facts):
             self._note(facts)
@@ -250,7 +245,10 @@ class PairRun(FoldRun):
         if self.has_extras:
             raise Restart
         self.is_broken = True
-        messages = pairing.settled(self._legal, ChainMap(self.used, self.before.used), self.number)
+        passed = frozenset([id for one in window for id in one.passed])
+        messages = pairing.settled(
+            partial(self._spell, passed), ChainMap(self.used, self.before.used), self.number
+        )
         self.number += pairing.calls
         self.lost += tuple(pairing.unanswered)
         self.losses.extend(orphans)
@@ -266,9 +264,9 @@ class PairRun(FoldRun):
         self.is_sent = False
         return messages
 
-    def _legal(self, id: str) -> str:
-        passed = id in self.passed or id in self.before.passed
-        return id if passed else legal(id, self.fold.limits)
+    def _spell(self, passed: frozenset[str], id: str) -> str:
+        """An id as the upstream takes it; those in `passed` it made itself."""
+        return id if id in passed else legal(id, self.fold.limits)
 
     def _is_in_order(self, messages: Sequence[MessageFacts]) -> bool:
         """Whether each call is answered right after it, by ids that the upstream takes and that are new."""
