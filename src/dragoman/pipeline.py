@@ -166,7 +166,8 @@ class Pipeline:
     def takes_messages_apart(self, head: Request) -> bool:
         """Whether each message is translated by itself; else all are looked at together."""
         edited = (head.compaction or head.edits is not None) and not self._compacts
-        return not edited and self._codec.session is None
+        codec = self._codec
+        return not edited and codec.session is None and not codec.conversation.encodes_together
 
     @property
     def _known_profile(self) -> ModelProfile:

@@ -16,7 +16,7 @@ from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.server import rows
 from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.protocols.bedrock_converse.grammar import Grammar
-from dragoman.protocols.bedrock_converse.request import decode_request, encode_request
+from dragoman.protocols.bedrock_converse.request import CONVERSATION
 from dragoman.protocols.bedrock_converse.response import decode_response, encode_response
 from dragoman.protocols.bedrock_converse.server import HTTP, SERVER, decode_error, encode_error
 from dragoman.protocols.bedrock_converse.settings import SPELLING
@@ -50,8 +50,6 @@ def state_slots(reply: Wire) -> Iterable[tuple[Wire, str]]:
 
 CODEC = Codec(
     name=PROTOCOL_NAME,
-    decode_request=decode_request,
-    encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
     stream_decoder=StreamDecoder,
@@ -62,7 +60,7 @@ CODEC = Codec(
     http=HTTP,
     client_limits=LIMITS,
     limits=lambda profile: LIMITS,
-    turns="messages",
+    conversation=CONVERSATION,
     terminal=(b"totalTokens", b"Exception"),
     is_end=is_end,
     state_hint=b"reasoningContent",

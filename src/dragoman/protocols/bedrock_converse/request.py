@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from msgspec.structs import replace
+
+from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
+from dragoman.core.fold import DecodeRun, EncodedMessages, Fold, Pass
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.bedrock_converse.messages import (
     decode_message,
     decode_system,
@@ -26,11 +31,20 @@ _UNCACHED = re.compile(
 )
 
 
-def decode_request(body: Wire, losses: Losses) -> Request:
-    """Settings are decoded, and also kept in the extras: they go back to Bedrock unchanged."""
+def read_messages(body: Wire, field: str, protocol: str) -> list[Any]:
+    """They may be missing."""
+    return Fields(body, "", protocol).list(field) or []
+
+
+class DecodeTurns(Fold, frozen=True):
+    def begin(self, state: int | None = None) -> DecodeRun:
+        return DecodeRun(decode_message, "messages", state or 0)
+
+
+def decode_head(body: Wire, losses: Losses) -> Request:
+    """Everything but the messages. Settings are read, and also kept in the extras: they go back unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    messages = fields.list("messages") or []
-    decoded = tuple([decode_message(each, f"messages[{i}]", losses) for i, each in enumerate(messages)])
+    fields.rest.pop("messages", None)
     system, blocks = decode_system(fields.any("system") or [], losses)
     config = fields.fields("toolConfig")
     tools = decode_tools(config.list("tools") or [], losses) if config else ()
@@ -43,7 +57,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     fields.extras(losses)
     return Request(
         model,
-        decoded,
+        (),
         system,
         tools,
         choice,
@@ -54,19 +68,20 @@ def decode_request(body: Wire, losses: Losses) -> Request:
     )
 
 
-def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNKNOWN) -> Wire:
+def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
+    request = replace(request, messages=tuple(messages.entries))
     native = is_native(request)
     points = CachePoints(native or not _UNCACHED.search(request.model), losses)
     if native:
-        system, messages = encode_native(request, points, losses)
+        system, turns = encode_native(request, points, losses)
     else:
-        system, messages = encode_foreign(request, profile, points, losses)
+        system, turns = encode_foreign(request, profile, points, losses)
     extras = own(request.extras, PROTOCOL_NAME)
     system += extras.get(_SYSTEM, [])
     if not native and request.settings.output and request.settings.output.kind == "json":
         system.append({"text": JSON_INSTRUCTION})
-    body: Wire = {"messages": messages}
+    body: Wire = {"messages": turns}
     if system:
         body["system"] = system
     body |= encode_tool_config(request, profile, losses)
@@ -75,3 +90,15 @@ def encode_request(request: Request, losses: Losses, profile: ModelProfile = UNK
             body["toolConfig"] = extras["toolConfig"] | body.get("toolConfig", {})
         return {key: value for key, value in extras.items() if key != _SYSTEM} | body
     return body | encode_settings(request, body, profile, losses)
+
+
+CONVERSATION = RequestShape(
+    protocol=PROTOCOL_NAME,
+    field="messages",
+    read=read_messages,
+    decode_head=decode_head,
+    decode_messages=lambda head, whole: DecodeTurns(),
+    encode_messages=lambda request, profile: (Pass(),),
+    encode_around=encode_around,
+    encodes_together=True,
+)
