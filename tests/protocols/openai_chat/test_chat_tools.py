@@ -114,8 +114,31 @@ DECLARED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
     ),
     "web search without options": ({"web_search_options": {}}, HostedTool("web_search"), []),
     "hosted by OpenRouter": (
-        {"tools": [{"type": "openrouter:web_search", "parameters": {"max_results": 3}}]},
-        HostedTool("web_search"),
+        {
+            "tools": [
+                {
+                    "type": "openrouter:web_search",
+                    "parameters": {
+                        "max_results": 3,
+                        "max_uses": 2,
+                        "search_context_size": "low",
+                        "user_location": {"type": "approximate", "city": "Rome"},
+                        "excluded_domains": ["a.test"],
+                    },
+                }
+            ]
+        },
+        HostedTool(
+            "web_search",
+            "",
+            {
+                "parameters.max_results": 3,
+                "max_uses": 2,
+                "context_size": "low",
+                "location": {"city": "Rome"},
+                "blocked_domains": ["a.test"],
+            },
+        ),
         [],
     ),
     "hosted by somebody": ({"tools": [{"type": "browser", "name": "b"}]}, HostedTool("other", "b"), []),

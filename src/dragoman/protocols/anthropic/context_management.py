@@ -32,6 +32,9 @@ def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | No
     if managed is None:
         return None
     found: list[ContextEdit] = []
+    for key in managed if is_object(managed) else ():
+        if key != "edits":
+            losses.dropped(f"context_management.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
     for i, wire in enumerate(rows(managed.get("edits")) if is_object(managed) else ()):
         where = f"context_management.edits[{i}]"
         match wire.get("type"):

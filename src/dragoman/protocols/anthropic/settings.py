@@ -65,6 +65,7 @@ def encode_settings(
     """`body` is what is encoded already: max_tokens and tool_choice. `lacks_thinking`: the turn of the model
     that goes on does not begin with thinking."""
     thinking, effort = _encode_thinking(request, body, lacks_thinking, profile, losses)
+    _report_display(request.settings, thinking, losses)
     thinks = thinking is not None and thinking["type"] == "enabled"
     wire = _encode_beside_thinking(request, losses, profile, effort, thinks)
     return {"thinking": thinking, **wire} if thinking else wire
@@ -239,6 +240,17 @@ def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Eff
         return wanted
     losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
     return nearest
+
+
+def _report_display(settings: Settings, thinking: Wire | None, losses: Losses) -> None:
+    """Of a client that wants its model's reasoning shown, or hidden."""
+    shown, why = settings.show_reasoning, ""
+    if shown and thinking is None and settings.effort is None and settings.budget is None:
+        why = "without an effort or a budget the model does not think"
+    elif shown is False and thinking and thinking["type"] != "disabled" and "display" not in thinking:
+        why = "the model shows its thinking"
+    if why:
+        losses.dropped("show_reasoning", why, "setting.show_reasoning")
 
 
 def _encode_display(shown: bool | None, profile: ModelProfile) -> Wire:

@@ -54,6 +54,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     counted, created = fields.rest.get("usageMetadata"), decode_time(fields.rest.get("createTime"))
     usage = None if counted is None else decode_usage(counted, losses)
     feedback = fields.rest.get("promptFeedback")
+    report_feedback(feedback, losses)
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
     if candidates is not None:
         extras[PROTOCOL_NAME]["candidates"] = candidates
@@ -106,6 +107,7 @@ def _decode_candidate(candidate: Fields, losses: Losses) -> tuple[tuple[AnyPart,
         candidate.rest["content"] = content.rest
     if metadata is not None:
         parts = _cited(parts, metadata, losses)
+    report_finish(candidate.rest, raw, losses)
     called = any(isinstance(part, ToolCall) for part in parts)
     return parts, decode_stop(raw, called, losses)
 
@@ -144,6 +146,21 @@ def decode_stop(raw: str, called: bool, losses: Losses) -> Stop:
     if reason in ("other", "pause"):
         report_unknown_stop(losses, "candidates[0].finishReason", raw)
     return Stop("tool_calls" if called and reason == "end" else reason, raw)
+
+
+def report_finish(candidate: Wire, raw: str, losses: Losses) -> None:
+    """What Gemini says in words about an end that is not an ordinary one."""
+    if candidate.get("finishMessage") and raw and STOP.decode(raw.upper()) != "end":
+        losses.dropped("candidates[0].finishMessage", f"only {PROTOCOL_NAME} has this", "field.unknown")
+
+
+def report_feedback(feedback: Any, losses: Losses) -> None:
+    for key, value in feedback.items() if is_object(feedback) else ():
+        if value and key not in _FEEDBACK:
+            losses.dropped(f"promptFeedback.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+
+
+_FEEDBACK = frozenset({"blockReason", "safetyRatings"})
 
 
 def encode_stop(stop: Stop, refused: bool = False) -> str:

@@ -60,6 +60,8 @@ from dragoman.protocols.gemini.response import (
     decode_stop,
     decode_usage,
     read_usage,
+    report_feedback,
+    report_finish,
 )
 from dragoman.protocols.gemini.wire import (
     FINISH_REASONS,
@@ -176,6 +178,7 @@ class StreamDecoder:
                 raise _wrong("usageMetadata", "an object", usage)
             self._usage.update(usage)
         if (feedback := chunk.get("promptFeedback")) is not None:
+            report_feedback(feedback, self._losses)
             self._blocked = decode_block(feedback) or self._blocked
         candidates = chunk.get("candidates")
         if not candidates:
@@ -209,6 +212,7 @@ class StreamDecoder:
                 raise _wrong("candidates[0].finishReason", "a string", finish)
             if finish != "FINISH_REASON_UNSPECIFIED":
                 self._finish = finish
+                report_finish(candidate, finish, self._losses)
 
     def _parts(self, parts: Any, events: list[Event]) -> None:
         """Plain texts, which most parts are, skip decode_part."""

@@ -22,16 +22,24 @@ _HOSTED: dict[str, HostedKind] = {
     "code_interpreter": "code_execution",
 }
 # parameters of openrouter:web_search -> neutral settings
-_DOMAINS = {"allowed_domains": "allowed_domains", "excluded_domains": "blocked_domains"}
+_PARAMETERS = {
+    "allowed_domains": "allowed_domains",
+    "excluded_domains": "blocked_domains",
+    "max_uses": "max_uses",
+    "search_context_size": "context_size",
+    "user_location": "location",
+}
+_OPTIONS = frozenset({"search_context_size", "user_location"})
 
 
 def decode_hosted(fields: Fields, kind: str) -> HostedTool:
     """A declaration in `tools`; it is kept whole in the extras."""
     name, parameters = fields.rest.get("name"), fields.rest.get("parameters")
     given = parameters if is_object(parameters) else {}
-    settings = {neutral: given[key] for key, neutral in _DOMAINS.items() if given.get(key)}
+    known = _HOSTED.get(kind, "other")
+    settings = _decode_parameters(given) if known == "web_search" else {}
     return HostedTool(
-        _HOSTED.get(kind, "other"),
+        known,
         name if type(name) is str else "",
         settings,
         where=fields.where,
@@ -39,14 +47,25 @@ def decode_hosted(fields: Fields, kind: str) -> HostedTool:
     )
 
 
+def _decode_parameters(given: Wire) -> dict[str, Any]:
+    """One that nobody else knows keeps its name, under which it is reported."""
+    settings = {_PARAMETERS.get(key, f"parameters.{key}"): value for key, value in given.items() if value}
+    if is_object(place := settings.get("location")):
+        settings["location"] = {key: value for key, value in place.items() if key != "type"}
+    return settings
+
+
 def decode_search_options(options: Wire) -> HostedTool:
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {key: value for key, value in options.items() if key not in _OPTIONS}
     if size := options.get("search_context_size"):
         settings["context_size"] = size
     location = options.get("user_location")
     place = location.get("approximate") if is_object(location) else None
     if is_object(place):
         settings["location"] = {key: value for key, value in place.items() if value}
+    for key, value in location.items() if is_object(location) else ():
+        if key not in ("type", "approximate"):
+            settings[f"user_location.{key}"] = value
     extras = {PROTOCOL_NAME: {"web_search_options": options}}
     return HostedTool("web_search", "", settings, where="web_search_options", extras=extras)
 

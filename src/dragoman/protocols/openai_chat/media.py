@@ -68,6 +68,9 @@ def decode_linked(kind: str, part: Wire, where: str, losses: Losses) -> Media:
     url = link.get("url") if is_object(link) else link
     if type(url) is not str:
         raise WireError(PROTOCOL_NAME, f"{where}.{kind}", f"expected an address, got {describe(url)}")
+    for key in link if is_object(link) else ():
+        if key != "url":
+            losses.dropped(f"{where}.{kind}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
     media_type, source, _ = _decode_url(url)
     if kind == "video_url":
         return Media("video", media_type, source, where=where, extras={PROTOCOL_NAME: part})

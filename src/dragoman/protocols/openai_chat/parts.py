@@ -97,7 +97,8 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
         case "file":
             return decode_file(fields, part, losses)
         case "thinking":
-            return Reasoning(thought_text(part.get("thinking")), where=where, extras={PROTOCOL_NAME: part})
+            text = thought_text(part, where, losses)
+            return Reasoning(text, where=where, extras={PROTOCOL_NAME: part})
         case "video_url" | "document_url":
             return decode_linked(kind, part, where, losses)
         case _:
@@ -148,12 +149,26 @@ def _is_nothing(part: AnyPart) -> bool:
             return False
 
 
-def thought_text(thinking: Any) -> str:
+_THINKING = frozenset({"type", "thinking", "closed"})
+_THOUGHT = frozenset({"type", "text"})
+
+
+def thought_text(part: Wire, where: str, losses: Losses) -> str:
     """Mistral's reasoning models send `thinking` as an array of text parts."""
+    thinking = part.get("thinking")
+    _report_unknown(part, _THINKING, where, losses)
     if is_array(thinking):
-        texts = [item.get("text") for item in thinking if is_object(item)]
+        items = [item for item in thinking if is_object(item)]
+        for number, item in enumerate(items):
+            _report_unknown(item, _THOUGHT, f"{where}.thinking[{number}]", losses)
+        texts = [item.get("text") for item in items]
         return "".join([text for text in texts if type(text) is str])
     return thinking if type(thinking) is str else ""
+
+
+def _report_unknown(wire: Wire, known: frozenset[str], where: str, losses: Losses) -> None:
+    for key in wire.keys() - known:
+        losses.dropped(f"{where}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
 
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:

@@ -34,8 +34,11 @@ SPELLING = {
     ".strict": ".function.strict|.strict",
     ".detail": ".image_url.detail|.detail",
     ".name": ".file.filename|.name",
-    ".location": ".user_location",
-    ".context_size": ".search_context_size",
+    ".location": ".user_location|.parameters.user_location",
+    ".context_size": ".search_context_size|.parameters.search_context_size",
+    ".max_uses": ".parameters.max_uses|.max_uses",
+    ".allowed_domains": ".parameters.allowed_domains|.allowed_domains",
+    ".blocked_domains": ".parameters.excluded_domains|.blocked_domains",
 }
 
 

@@ -249,8 +249,9 @@ class StreamDecoder:
             match part:
                 case {"type": "text", "text": str(text)}:
                     self._parts.say(TEXT, text)
-                case {"type": "thinking", "thinking": thinking}:
-                    self._parts.say(REASONING, thought_text(thinking))
+                case {"type": "thinking", "thinking": _}:
+                    where = "choices[0].delta.content"
+                    self._parts.say(REASONING, thought_text(part, where, self._losses))
                 case _:
                     self._losses.dropped(
                         "choices[0].delta.content",

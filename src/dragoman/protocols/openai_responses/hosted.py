@@ -117,7 +117,9 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
 
 def _decode_web_search(rest: Wire) -> dict[str, Any]:
     filters, location = _object(rest, "filters"), _object(rest, "user_location")
-    settings = {key: filters[key] for key in ("allowed_domains", "blocked_domains") if filters.get(key)}
+    settings: dict[str, Any] = {}
+    for key, value in filters.items():  # one that nobody else knows is reported under its own name
+        settings[key if key in ("allowed_domains", "blocked_domains") else f"filters.{key}"] = value
     if place := {key: value for key, value in location.items() if key != "type" and value}:
         settings["location"] = place
     if rest.get("search_context_size"):
