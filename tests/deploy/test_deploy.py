@@ -19,6 +19,7 @@ from dragoman.gateway.config.tables import ServerTable
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.http.client import Timeouts
+from waiting import LONG
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATE = Path(__file__).parents[2] / "docs/how-to/operate.md"
@@ -112,7 +113,7 @@ def exported() -> set[str]:
     """The names on the page of metrics of a gateway that has done nothing yet."""
     with private_gateway(Config(), AccessLog(lambda line: None)) as running:
         request = Request(f"{running.url}/metrics", headers={"authorization": f"Bearer {running.key}"})
-        with urlopen(request, timeout=10) as answer:
+        with urlopen(request, timeout=LONG) as answer:
             return set(re.findall(r"^# TYPE (\w+) ", answer.read().decode(), re.MULTILINE))
 
 

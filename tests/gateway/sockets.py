@@ -10,6 +10,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from dragoman.core import jsontext
 from gateway.stands import CLIENT_KEY, Stand
+from waiting import LONG
 
 LAST = ("response.completed", "response.failed", "response.incomplete", "error")
 
@@ -17,7 +18,9 @@ LAST = ("response.completed", "response.failed", "response.incomplete", "error")
 @contextlib.contextmanager
 def connected(stand: Stand | str, key: str = CLIENT_KEY) -> Iterator[ClientConnection]:
     address = (stand if isinstance(stand, str) else stand.url).replace("http", "ws")
-    with connect(f"{address}/v1/responses", additional_headers={"authorization": f"Bearer {key}"}) as socket:
+    with connect(
+        f"{address}/v1/responses", additional_headers={"authorization": f"Bearer {key}"}, open_timeout=LONG
+    ) as socket:
         yield socket
 
 
@@ -29,7 +32,7 @@ def events(socket: ClientConnection) -> list[Any]:
     """Of the next response."""
     got: list[Any] = []
     while not got or got[-1]["type"] not in LAST:
-        got.append(jsontext.decode(socket.recv(20)))
+        got.append(jsontext.decode(socket.recv(LONG)))
     return got
 
 

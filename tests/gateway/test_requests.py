@@ -32,6 +32,7 @@ from gateway.stands import (
     gateway,
     wait_until,
 )
+from waiting import LONG
 
 each_client = pytest.mark.parametrize("client", PROTOCOLS)
 PATHS = {client: asking(client, "", "m")[0] for client in PROTOCOLS}
@@ -93,7 +94,7 @@ def test_a_body_beyond_the_limit(small: Stand, client: str) -> None:
 def test_a_body_beyond_the_limit_that_does_not_say_so(small: Stand) -> None:
     """Chunked: nobody knows how much will come."""
     host, port = small.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=LONG) as connection:
         connection.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
         for _ in range(20):
@@ -130,7 +131,7 @@ def test_a_client_that_leaves_in_its_own_request(stand: Stand) -> None:
     with opened(stand.url, "/v1/messages", b"", "x-more: 1\r\ntransfer-encoding: chunked\r\n") as connection:
         connection.sendall(b"5\r\nhello\r\n")
     host, port = stand.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=LONG) as connection:
         head = (
             f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {CLIENT_KEY}\r\ncontent-length: 99\r\n\r\n"
         )

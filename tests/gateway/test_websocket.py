@@ -22,7 +22,7 @@ from gateway.conversations.stands import OTHER_KEY, over_canned, over_demo, resp
 from gateway.running import running, wait_for
 from gateway.sockets import LAST, ask, connected, create, events
 from gateway.stands import HASTY, MODELS, UPSTREAMS, Stand, gateway
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 UP = {"model": "up:m", "store": False}
 MISSING = "previous_response_not_found"
@@ -174,7 +174,7 @@ def test_lanes_run_side_by_side_and_each_in_order():
         create(socket, **UP, input="3", stream_id="b")
         ends: list[Any] = []
         while len(ends) < 3:
-            event = jsontext.decode(socket.recv(20))
+            event = jsontext.decode(socket.recv(LONG))
             ends += [event] if event["type"] in LAST else []
     assert [end["stream_id"] for end in ends] == ["b", "a", "a"]
     assert [text_of(end["response"]) for end in ends] == ["fast", "slow", "fast"]
@@ -268,7 +268,7 @@ def test_steering_is_refused_and_an_acknowledgement_ignored(stand: Stand):
     with connected(stand) as socket:
         socket.send('{"type": "response.processed", "response_id": "resp_1"}')
         socket.send('{"type": "response.steer", "previous_response_id": "resp_1", "input": "stop"}')
-        answer = jsontext.decode(socket.recv(5))
+        answer = jsontext.decode(socket.recv(LONG))
         assert (answer["type"], answer["error"]["code"]) == (
             "response.steer.failed",
             "steering_not_supported",
@@ -317,7 +317,7 @@ def test_a_client_that_leaves_cancels_its_response():
         with connected(stand) as socket:
             create(socket, **UP, input="x")
             wait_until(lambda: canned.requests)
-            socket.recv(20)
+            socket.recv(LONG)
         line = stand.last()
         assert line["status"] == "gone"
 
@@ -341,7 +341,7 @@ def test_a_connection_lasts_an_hour(monkeypatch: pytest.MonkeyPatch):
         (expired,) = events(socket)
         assert expired["error"]["code"] == "websocket_connection_limit_reached"
         with pytest.raises(ConnectionClosed) as ended:
-            socket.recv(5)
+            socket.recv(LONG)
         assert ended.value.rcvd
         assert ended.value.rcvd.code == 1001
 
@@ -350,7 +350,7 @@ def test_a_shutdown_ends_responses_first():
     canned = Canned(Answer(200, 0.5, *chunks("Hi.")))
     with running(canned) as up:
         config = replace(load(provider("up", up), {}), store_url="memory:")
-        server = HttpServer(Gateway(config, AccessLog(lambda line: None), HASTY), 10)
+        server = HttpServer(Gateway(config, AccessLog(lambda line: None), HASTY), LONG)
         listener = bind(Config(port=0))
         thread = threading.Thread(target=run, args=(server, listener), daemon=True)
         thread.start()
@@ -361,10 +361,10 @@ def test_a_shutdown_ends_responses_first():
             server.end_soon()
             assert text_of(events(socket)[-1]["response"]) == "Hi."
             with pytest.raises(ConnectionClosed) as ended:
-                socket.recv(5)
+                socket.recv(LONG)
             assert ended.value.rcvd
             assert ended.value.rcvd.code == 1001
-        thread.join(10)
+        thread.join(LONG)
         assert not thread.is_alive()
 
 

@@ -22,6 +22,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from gateway.running import running
+from waiting import LONG
 
 Script = Callable[[dict[str, Any]], Iterator[dict[str, Any] | None]]
 """What the upstream sends for a message; None: it closes the connection."""
@@ -106,7 +107,7 @@ def gateway(upstream: Upstream) -> Iterator[str]:
                 yield url
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(LONG)
 
 
 def claude(url: str) -> anthropic.Anthropic:
@@ -145,7 +146,7 @@ def test_calls_at_the_same_time_have_connections_of_their_own() -> None:
     together = threading.Barrier(2)
 
     def waiting(message: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
-        together.wait(20)
+        together.wait(LONG)
         yield from answering(message)
 
     upstream = Upstream(waiting)
@@ -153,7 +154,7 @@ def test_calls_at_the_same_time_have_connections_of_their_own() -> None:
         other = threading.Thread(target=ask, args=(url,))
         other.start()
         assert ask(url) == "Hello there."
-        other.join(20)
+        other.join(LONG)
     assert len(upstream.headers) == 2
 
 
@@ -226,7 +227,7 @@ def test_a_client_that_leaves_cancels_the_response() -> None:
         ) as stream:
             next(iter(stream))
         release.set()
-        assert upstream.closed.wait(20), "the connection is closed"
+        assert upstream.closed.wait(LONG), "the connection is closed"
 
 
 def test_other_paths_of_the_provider_go_over_http() -> None:

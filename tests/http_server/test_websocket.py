@@ -22,7 +22,7 @@ from dragoman.gateway.process.serve import bind, url
 from dragoman.http.server import HttpServer, MemoryBudget, ResponseWriter, ServerRequest, run, websocket
 from dragoman.http.server.connection import ServerConnection
 from gateway.running import serving, wait_for
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 LARGEST = 1000
 
@@ -76,7 +76,7 @@ def address(app: Repeater) -> Iterator[str]:
 
 @pytest.fixture
 def peer(address: str) -> Iterator[ClientConnection]:
-    with connect(address, compression=None) as connection:
+    with connect(address, compression=None, open_timeout=LONG) as connection:
         yield connection
 
 
@@ -93,13 +93,13 @@ def test_a_message_in_fragments(peer: ClientConnection) -> None:
 
 def test_an_offered_extension_is_declined(address: str) -> None:
     """Codex offers permessage-deflate."""
-    with connect(address) as peer:
+    with connect(address, open_timeout=LONG) as peer:
         peer.send("a")
         assert peer.recv() == "a"
 
 
 def test_a_ping_is_answered(peer: ClientConnection) -> None:
-    assert peer.ping().wait(5)
+    assert peer.ping().wait(LONG)
 
 
 ENDS = {
@@ -117,7 +117,7 @@ def test_an_end(peer: ClientConnection, app: Repeater, name: str) -> None:
     message, code = ENDS[name]
     with pytest.raises(ConnectionClosed) as ended:  # noqa: PT012 - the server may close while it is sent
         peer.send(message)
-        peer.recv(5)
+        peer.recv(LONG)
     assert (ended.value.rcvd.code if ended.value.rcvd else 1006) == code
     wait_until(lambda: app.ended == 1)
 
@@ -129,7 +129,7 @@ def test_a_close_of_the_client(peer: ClientConnection, app: Repeater) -> None:
 
 
 def test_a_client_that_disappears(address: str, app: Repeater) -> None:
-    with connect(address) as peer:
+    with connect(address, open_timeout=LONG) as peer:
         peer.socket.shutdown(socket.SHUT_RDWR)
         wait_until(lambda: app.ended == 1)
 
@@ -153,7 +153,7 @@ def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(
                     plain.sendall(b"GET /no HTTP/1.1\r\nhost: x\r\n\r\n")
                     assert plain.recv(100)
                 continue
-            with connect(address) as peer:
+            with connect(address, open_timeout=LONG) as peer:
                 peer.send("x")
                 peer.recv()
                 if ending == "quit":
@@ -225,10 +225,13 @@ def test_a_client_that_does_not_answer_a_ping(app: Repeater, monkeypatch: pytest
 
 def test_full_memory_closes() -> None:
     memory = MemoryBudget(100)
-    with serving(Repeater(), memory=memory) as url, connect(url.replace("http", "ws")) as peer:
+    with (
+        serving(Repeater(), memory=memory) as url,
+        connect(url.replace("http", "ws"), open_timeout=LONG) as peer,
+    ):
         with pytest.raises(ConnectionClosed) as ended:  # noqa: PT012 - the first part is taken
             peer.socket.sendall(b"\x81\xfe\x03\x00\x00\x00\x00\x00" + b"x" * 300)
-            peer.recv(5)
+            peer.recv(LONG)
         assert ended.value.rcvd
         assert ended.value.rcvd.code == 1013
     assert memory.used == 0
@@ -237,20 +240,20 @@ def test_full_memory_closes() -> None:
 def test_a_shutdown_ends_with_1001() -> None:
     config, app = Config(port=0), Repeater()
     listener = bind(config)
-    server = HttpServer(app, 5)
+    server = HttpServer(app, LONG)
     thread = threading.Thread(target=run, args=(server, listener), daemon=True)
     thread.start()
     wait_for(lambda: server.started, thread)
-    with connect(url(config, listener).replace("http", "ws")) as peer:
+    with connect(url(config, listener).replace("http", "ws"), open_timeout=LONG) as peer:
         peer.send("a")
         assert peer.recv() == "a"
         server.end_soon()
-        assert peer.recv(5) == "bye"
+        assert peer.recv(LONG) == "bye"
         with pytest.raises(ConnectionClosed) as ended:
-            peer.recv(5)
+            peer.recv(LONG)
         assert ended.value.rcvd
         assert ended.value.rcvd.code == 1001
-    thread.join(10)
+    thread.join(LONG)
     assert not thread.is_alive()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.conversations.servers import free_port
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 _NGINX = """daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log; events {{}}
 http {{
@@ -38,7 +38,7 @@ def nginx(gateways: list[str], folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(LONG)
 
 
 @contextlib.contextmanager

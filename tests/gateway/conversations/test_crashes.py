@@ -23,7 +23,7 @@ from gateway.conversations import balancers
 from gateway.conversations.databases import Database, PostgresDatabase
 from gateway.conversations.stands import messages, responses
 from gateway.plain import send
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 # A gateway that dies between writing a turn and telling its client, where the turn says so
 _MORTAL = """
@@ -53,7 +53,7 @@ def mortal(folder: Path, store: str) -> Iterator[str]:
         )  # fmt: skip
     try:
         yield address(log, process)
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(LONG) == -signal.SIGKILL
     finally:
         process.kill()
         process.wait()

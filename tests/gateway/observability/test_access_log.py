@@ -37,7 +37,7 @@ from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running
 from gateway.sdks import SDKS, sdk_of
 from gateway.stands import HASTY, PROTOCOLS, UPSTREAMS, Stand, configuration, gateway
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 # The log
 
@@ -475,14 +475,14 @@ def test_the_metrics_of_workers_are_those_of_the_gateway(tmp_path: Path) -> None
             assert ask(url, client, "hi", "demo").status == 200
 
         def total() -> float:
-            page = urllib.request.urlopen(f"{url}/metrics", timeout=10).read()
+            page = urllib.request.urlopen(f"{url}/metrics", timeout=LONG).read()
             return sum(families(page).get("dragoman_requests_total", {}).values())
 
         wait_until(lambda: [total() for _ in range(6)] == [12.0] * 6)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(LONG)
         finally:
             process.kill()
     wait_until(lambda: not list(tmp_path.glob("dragoman-*/*")))
