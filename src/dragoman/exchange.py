@@ -53,6 +53,7 @@ class ExchangePlan:
         origin: str = "",
         profile: ModelProfile | None = None,
         overrides: Overrides | None = None,
+        transcript: bool = False,
     ) -> None:
         if images not in ("native", "summary"):
             raise ConfigError(f"images is 'native' or 'summary', not {images!r}")
@@ -75,6 +76,7 @@ class ExchangePlan:
             summarise=images == "summary",
             origin=self.origin,
             profile=profile,
+            transcript=transcript,
         )
         self.lists_hosted = profile is not None and profile.hosted_tools is not None
         self.headers = SharedHeaders({"content-type": "application/json", **self.upstream.codec.http.headers})
@@ -103,6 +105,8 @@ class Exchange:
     default they are looked up by protocol and model name. `compaction`: the reply is a summary that the model
     writes, whatever the request asks for. `memory`: what was
     made of earlier requests; `request_bytes` does not translate again the messages that it knows.
+    `transcript`: the request holds a conversation that is a record. Nothing is invented to please a server:
+    the last turn may be the assistant's, and what is missing stays missing.
     """
 
     def __init__(
@@ -121,8 +125,11 @@ class Exchange:
         reply_created: int | None = None,
         compaction: Compaction | None = None,
         memory: ConversationMemory | None = None,
+        transcript: bool = False,
     ) -> None:
-        plan = ExchangePlan(client, upstream, dialect, strict, images, recover, origin, profile)
+        plan = ExchangePlan(
+            client, upstream, dialect, strict, images, recover, origin, profile, transcript=transcript
+        )
         self._begin(plan, reply_id, reply_model, compaction)
         self._reply_created, self._memory = reply_created, memory
 

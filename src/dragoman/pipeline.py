@@ -1,7 +1,7 @@
 """The only place where the stages of a translation are put in a row. Exchange, client and gateway use it.
 
     messages:  (decode) → WithoutImages → WithoutSummarised → Identify → JoinPieces → Pair
-               → Rename → Tally → dialect → encode (→ print)
+               → Rename → (KeepUnsigned) → Tally → dialect → encode (→ print)
     head:      summarising → restrict → with_offered_tools → fit_head → dialect → encode_around
     response:  framing → stream_decoder → Sequencer → dialect parser → recovery → Restorer → session
                → Summary → stream_encoder → framing
@@ -39,7 +39,7 @@ from dragoman.core.model import (
     Text,
     Wire,
 )
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
+from dragoman.core.model_profile import UNKNOWN, ModelProfile, for_transcripts
 from dragoman.core.protocol import Protocol
 from dragoman.core.token_estimate import Tally, TallyRun
 from dragoman.dialects import recovery
@@ -65,6 +65,7 @@ from dragoman.transforms.rounds import RoundJoiner
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
 from dragoman.transforms.tools import Flattened, Names, flatten
+from dragoman.transforms.transcripts import KeepUnsigned, record_limits, without_orders
 
 _BROKEN = (WireError, *TOO_DEEP)
 
@@ -76,7 +77,7 @@ class TranslationPlan:
     `dialect` writes tool calls as text; `recover` finds calls that the model wrote as text in any other
     dialect. `summarise` replaces images in tool results by a sentence. `origin` names the maker of the
     response's opaque state. `profile`: what is known about the model at the upstream; without it, what
-    follows from its name.
+    follows from its name. `transcript`: the conversation is translated as a record.
     """
 
     def __init__(
@@ -89,10 +90,19 @@ class TranslationPlan:
         summarise: bool = False,
         origin: str = "",
         profile: ModelProfile | None = None,
+        transcript: bool = False,
     ) -> None:
         self.client, self.upstream, self.codec = client, upstream, upstream.codec
         self.dialect, self.recover, self.summarise = dialect, recover, summarise
-        self.origin, self.profile = origin or upstream.codec.name, profile
+        self.origin, self.transcript = origin or upstream.codec.name, transcript
+        if transcript:  # facts about a model mean nothing: no model reads it
+            profile = for_transcripts(profile or profile_of("", "", self.codec.name))
+        self.profile = profile
+
+    def limits(self, profile: ModelProfile) -> ProtocolLimits:
+        """Of the upstream."""
+        limits = self.codec.limits(profile)
+        return record_limits(limits) if self.transcript else limits
 
 
 class Pipeline:
@@ -126,6 +136,8 @@ class Pipeline:
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, without its messages, and as its wire."""
+        if self._plan.transcript:
+            request = without_orders(request, self.losses)
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
             self._summary = Summary(self._compaction_part)
@@ -178,7 +190,7 @@ class Pipeline:
         goes on that later ones may change."""
         plan, codec = self._plan, self._codec
         profile = self.profile = self.profile or profile_of(head.model, "", codec.name)
-        client, upstream = plan.client, codec.limits(profile)
+        client, upstream = plan.client, plan.limits(profile)
         folds: list[Fold] = []
         if profile.images is False:
             folds.append(WithoutImages())
@@ -205,7 +217,7 @@ class Pipeline:
         """`head` as the upstream takes it; `used` are the names that the conversation calls. `folds` is how
         many `prepare_folds` gave."""
         client, profile, runs = self._plan.client, self._known_profile, [*range(folds)]
-        upstream = self._codec.limits(profile)
+        upstream = self._plan.limits(profile)
         restricted, flat, settled, fitted = Losses(), Losses(), Losses(), Losses()
         if restricts(profile):
             head = restrict(head, profile, restricted)
@@ -288,8 +300,8 @@ class Pipeline:
         return Foreign(client.protocol, encode(summary), summary) if encode else Text(summary)
 
     def _new_ledger(self, profile: ModelProfile) -> Ledger:
-        plan, codec = self._plan, self._codec
-        return Ledger(plan.client, codec.limits(profile), plan.origin, codec.name, self.losses)
+        plan = self._plan
+        return Ledger(plan.client, plan.limits(profile), plan.origin, self._codec.name, self.losses)
 
 
 # Losses in the order in which they are reported: a number stands for those of a run
@@ -342,6 +354,9 @@ class Writing:
         self._order: list[Losses | int] = []
         head, names = self._head, prepared.names
         folds: list[Fold] = [Rename(names.renamed)] if names.changed else []
+        if plan.transcript and plan.limits(profile).signs == "reasoning":
+            self._order.append(len(folds))
+            folds.append(KeepUnsigned(plan.codec.name))
         folds.append(Tally())
         if plan.dialect:
             grammar = Losses()
@@ -360,7 +375,7 @@ class Writing:
     def declare(self, facts: Any) -> tuple[Request, LossOrder]:
         """The head, with its tools in the prompt where it is in a dialect, whose `facts` these are."""
         if not self._plan.dialect:
-            return self._head, ()
+            return self._head, tuple(self._order)
         declared = Losses()
         head = self._plan.dialect.declared(self._head, facts, declared)
         return head, (*self._order, declared, len(self.rendering) - 1)

@@ -21,7 +21,7 @@ TEXTS = [json.dumps(row) for row in ROWS]
 
 
 def expected(row: Any, target: str = "anthropic") -> Any:
-    return Exchange("openai-chat", target).request(row)
+    return Exchange("openai-chat", target, transcript=True).request(row)
 
 
 @pytest.mark.parametrize(

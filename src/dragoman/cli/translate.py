@@ -63,6 +63,11 @@ class _Command(click.Command):
     help="Images in tool results: in the richest form of the target, or as a line of text.",
 )
 @click.option("--recover", is_flag=True, help="Recover tool calls that the model wrote as text.")
+@click.option(
+    "--transcript",
+    is_flag=True,
+    help="The request is a record: invent nothing that only a server would demand.",
+)
 @click.option("--model", metavar="M", help="The model of the request; for Gemini, the model in the URL.")
 @click.option("--stream/--no-stream", default=None, help="Whether the request asks for a stream.")
 @click.option(
@@ -82,6 +87,7 @@ def command(
     as_json: bool,
     images: Literal["native", "summary"],
     recover: bool,
+    transcript: bool,
     model: str | None,
     stream: bool | None,
     request: IO[bytes] | None,
@@ -102,12 +108,15 @@ def command(
         "--stream (without --request)": stream is not None and not about_request,
         "--show-path": show_path and what != "request",
         "--dialect": dialect is not None and what == "tools",
+        "--transcript": transcript and what != "request",
     }
     for option in (option for option, given in without_effect.items() if given):
         raise click.UsageError(f"{option} means nothing for {what}")
     file = _recorded(file, asks)
     client, upstream = (source, target) if asks else (target, source)
-    exchange = Exchange(client, upstream, dialect=dialect, images=images, recover=recover)
+    exchange = Exchange(
+        client, upstream, dialect=dialect, images=images, recover=recover, transcript=transcript
+    )
     if request:  # before the response; what it loses is not the response's loss
         exchange.request(request.read(), model, stream)
     job = BodyTranslation(what, exchange, strict or False, as_json, show_path)

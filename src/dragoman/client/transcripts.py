@@ -75,11 +75,15 @@ def dump_messages(
 ) -> str:
     """The conversation as JSON text, for `load_messages`.
 
-    With a `protocol` it is the body of a request in that protocol instead, as `export` makes it; what that
-    cannot hold is reported in `losses`.
+    With a `protocol` it is the same conversation on the wire of that protocol instead, with nothing invented;
+    what that cannot hold is reported in `losses`.
     """
     if protocol:
-        return jsontext.dumps(export(conversation, protocol, model, losses=losses))
+        plan = TranslationPlan(NEUTRAL, find_protocol(protocol), transcript=True)
+        pipeline = Pipeline(plan, Losses() if losses is None else losses)
+        return jsontext.dumps(
+            pipeline.encode_request(request_of(model, conversation, (), {}, stream=False))[1]
+        )
     listed = [
         {
             "role": "tool" if isinstance(message, ToolMessage) else message.role,

@@ -107,6 +107,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     tool_name_length: int = 64
     call_id: str = r"[\x21-\x7e]+"
     call_id_length: int = 64
+    mends_calls: bool = True  # every call is answered right after it, and every result has its call
     call_id_prefix: str = ""  # clients of this protocol expect ids that begin so
     custom_tools: bool = False
     cache_breakpoints: bool = False  # a part may end a cached prefix

@@ -231,6 +231,9 @@ CODES: dict[str, LossCode] = {
         "Reasoning that another provider signed.",
         "Nothing: a conversation that changes its provider goes on without the other's reasoning.",
     ),
+    "transcript.order.dropped": _minor(
+        "An order to edit or to sum up the conversation, which is not carried out on a record of it."
+    ),
     "reasoning.history.dropped": _minor("Earlier reasoning, which the target does not take back."),
     "reasoning.history.invented": _minor("A placeholder for earlier reasoning, which is demanded."),
     # Replies

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.model import Effort, Usage
 
@@ -105,6 +106,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
     automatic_cache: bool = False  # `cache_control` of a request caches all of it (Anthropic)
 
     # Conversation
+    transcript: bool = False  # it is a record, which no server answers: nothing is invented to please one
     system_messages: bool = False  # `role: system` after the first message (Anthropic)
     prefill: bool = False  # the conversation may end with an assistant message (Anthropic)
     assistant_after_tool: bool = False  # an assistant message must follow tool results (Chat)
@@ -139,3 +141,16 @@ class ModelProfile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 UNKNOWN = ModelProfile()
+
+
+def for_transcripts(profile: ModelProfile) -> ModelProfile:
+    """`profile` of a server that takes whatever a conversation holds."""
+    return replace(
+        profile,
+        transcript=True,
+        prefill=True,
+        automatic_cache=False,
+        assistant_after_tool=False,
+        signed_calls=False,
+        reasoning_history="taken",
+    )

@@ -28,7 +28,11 @@ Convert = Callable[[bytes | Wire], Converted]
 
 class Translation(Struct, frozen=True):
     """From one layout to another; a protocol's name is a layout. An empty `column`, and `fields` that are
-    None, are those of the layout: the column with the conversation, and the others that belong to it."""
+    None, are those of the layout: the column with the conversation, and the others that belong to it.
+
+    `transcript`: a conversation is a record, so nothing is invented that only a server would demand. Without
+    it the bodies are requests that can be sent.
+    """
 
     source: str
     target: str
@@ -36,6 +40,7 @@ class Translation(Struct, frozen=True):
     fields: tuple[str, ...] | None = None
     dialect: str | None = None
     images: Literal["native", "summary"] = "native"
+    transcript: bool = True
 
 
 class TranslatedRow(Struct, frozen=True, gc=False):
@@ -119,7 +124,13 @@ def _field(name: str, text: bytes) -> bytes:
 def _convert(translation: Translation, source: Layout, target: Layout) -> Convert:
     """From body to body, the shortest way between these layouts."""
     if source.protocol and target.protocol:
-        plan = ExchangePlan(source.protocol, target.protocol, translation.dialect, images=translation.images)
+        plan = ExchangePlan(
+            source.protocol,
+            target.protocol,
+            translation.dialect,
+            images=translation.images,
+            transcript=translation.transcript,
+        )
         return lambda body: _exchanged(plan, body)
     decode = source.decode or codec(source.protocol).decode_request
     encode = target.encode or _encoder(translation, target)
@@ -145,5 +156,10 @@ def _exchanged(plan: ExchangePlan, body: bytes | Wire) -> Converted:
 
 def _encoder(translation: Translation, target: Layout) -> Callable[[Request, Losses], Wire]:
     limits = ProtocolLimits(protocol=translation.source)
-    plan = TranslationPlan(limits, protocol(target.protocol), summarise=translation.images == "summary")
+    plan = TranslationPlan(
+        limits,
+        protocol(target.protocol),
+        summarise=translation.images == "summary",
+        transcript=translation.transcript,
+    )
     return lambda request, losses: Pipeline(plan, losses).encode_request(request)[1]

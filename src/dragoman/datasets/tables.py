@@ -22,6 +22,7 @@ class TranslateOptions(TypedDict, total=False):
     fields: tuple[str, ...] | None
     dialect: str | None
     images: Literal["native", "summary"]
+    transcript: bool
 
 
 def translate(

@@ -235,7 +235,7 @@ class PairRun(FoldRun):
         whole = self.fold.whole
         orphans = Losses()
         seen, lost = (self.before.seen, self.seen), () if whole else self.before.lost + self.lost
-        pairing = _Pairing(orphans, self.phases[1], seen, lost)
+        pairing = _Pairing(orphans, self.phases[1], seen, lost, self.fold.limits.mends_calls)
         for one in facts:
             pairing.add(one.message)
         if why != "end" and pairing.is_open:  # the next turn of the assistant belongs to it
@@ -370,7 +370,7 @@ def _first_waiting(slots: deque[_Slot] | None) -> _Slot | None:
 class _Pairing:
     """The messages of a window. `seen` are the ids of calls so far, of which those of the window are added to
     the second set; `lost` are calls before the window that nobody answered: a result of one of them comes too
-    late."""
+    late. Without `mends`, calls without a result and results without a call stay as they are."""
 
     def __init__(
         self,
@@ -378,8 +378,10 @@ class _Pairing:
         missing: Losses,
         seen: tuple[frozenset[str], set[str]],
         lost: Collection[tuple[str, str]],
+        mends: bool,
     ) -> None:
         self._losses, self._missing, self._seen, self._lost = orphans, missing, seen, lost
+        self._mends = mends
         self._turns: list[_Turn] = []
         self._open = _Open()
         self.calls = 0
@@ -452,6 +454,8 @@ class _Pairing:
         return id in self._seen[1] or id in self._seen[0]
 
     def _orphan(self, result: ToolResult) -> list[AnyPart]:
+        if not self._mends:
+            return [result]
         if self._is_seen(result.call_id):
             why = f"a second result for call {result.call_id}; the first is sent"
             self._losses.dropped(result.where, why, "result.orphan")
@@ -487,19 +491,23 @@ class _Pairing:
             after = None
         return messages
 
-    def _answered(self, turn: _Turn, ids: list[str]) -> tuple[Message, Message]:
+    def _answered(self, turn: _Turn, ids: list[str]) -> list[Message]:
         """The turn with its calls, and the message that answers them."""
         parts = turn.parts
         if any(slot.call.id != id for slot, id in zip(turn.slots, ids, strict=True)):
             names = iter(ids)
             parts = [replace(part, id=next(names)) if type(part) is ToolCall else part for part in parts]
-        results = [self._result(slot, id) for slot, id in zip(turn.slots, ids, strict=True)]
-        return _with(turn.message, parts), Message("user", tuple(results), where=turn.message.where)
+        made = [self._result(slot, id) for slot, id in zip(turn.slots, ids, strict=True)]
+        results = tuple([result for result in made if result])
+        answer = [Message("user", results, where=turn.message.where)] if results else []
+        return [_with(turn.message, parts), *answer]
 
-    def _result(self, slot: _Slot, call_id: str) -> ToolResult:
+    def _result(self, slot: _Slot, call_id: str) -> ToolResult | None:
         call, result = slot.call, slot.result
         if result is None:
             self.unanswered.append((call.id, call.name))
+            if not self._mends:
+                return None
             why = "the call has no result in the conversation"
             self._missing.invented(call.where or "tool result", why, "result.missing")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)

@@ -147,7 +147,8 @@ class EncodeForeign(Fold, frozen=True):
     """Messages from elsewhere in the order that Anthropic demands.
 
     `finds_marks`, `finds_calls`, `thinks`: the head depends on cache breakpoints, on the calls of the
-    history, on whether the turn that goes on begins with thinking.
+    history, on whether the turn that goes on begins with thinking. Without `fills` no turn is invented, and
+    the last one stays as it is.
     """
 
     system_messages: bool
@@ -155,6 +156,7 @@ class EncodeForeign(Fold, frozen=True):
     finds_marks: bool = False
     finds_calls: bool = False
     thinks: bool = False
+    fills: bool = True
 
     def begin(self, state: _OrderState | None = None) -> FoldRun:
         state = state or _UNWRITTEN
@@ -367,7 +369,7 @@ class _OrderedWriter(FoldRun):
             self._write(turn)
 
     def _write(self, turn: Message, content: str | list[Wire] | None = None) -> None:
-        if not self.role and turn.role != "user":
+        if not self.role and turn.role != "user" and self.fold.fills:
             self._fill("Anthropic needs a user's turn to begin with")
         self.role = turn.role
         if content is None:
@@ -395,12 +397,12 @@ class _OrderedWriter(FoldRun):
             self.is_orderly, self.turn, self.content = False, None, None
             turn = self._cut_thinking(turn)
             if turn.parts:
-                if self.fold.prefill:
+                if self.fold.prefill and self.fold.fills:
                     turn = _trimmed(turn, self.more[_BOUNDED])
                 self._place(turn)
         if self.waiting:
             self._place(None)
-        if not self.role:
+        if not self.role and self.fold.fills:
             self._fill("Anthropic needs a user's turn to begin with")
         if self.role == "assistant":
             self.is_orderly = False

@@ -101,15 +101,23 @@ def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]
     finds_calls = not declares or bool(allowed(request.tool_choice))
     thinks = request.settings.effort is not None or request.settings.budget is not None
     return (
-        EncodeForeign(profile.system_messages, profile.prefill, profile.automatic_cache, finds_calls, thinks),
+        EncodeForeign(
+            profile.system_messages,
+            profile.prefill,
+            profile.automatic_cache,
+            finds_calls,
+            thinks,
+            not profile.transcript,
+        ),
     )
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
     native = is_native(request)
-    body: Wire = {"model": request.model} if request.model or not native else {}
-    if not native:
+    is_record = native or profile.transcript  # nothing is added that a server would demand
+    body: Wire = {"model": request.model} if request.model or not is_record else {}
+    if not is_record or (not native and request.settings.max_tokens is not None):
         body["max_tokens"] = encode_max_tokens(request, profile, losses)
     system, body["messages"] = list(request.system), messages.entries
     messages.report(losses)
@@ -127,7 +135,7 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
             extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
         return _as_it_came(body, extras)
     tools = "tools" in body
-    if not tools:
+    if not (tools or is_record):
         body |= declare_used(facts.calls, losses)
     marked = facts.has_marks or any(text.cache for text in request.system)
     if profile.automatic_cache and (tools or facts.several) and not marked:

@@ -197,11 +197,12 @@ def _system_texts(message: Message, losses: Losses) -> list[Text]:
 
 class EncodeContents(Fold, frozen=True):
     """Neighbours of one role become one content, unless the request is native. `nested`: results hold their
-    media; `signs`: the first call of a turn needs a signature."""
+    media; `signs`: the first call of a turn needs a signature; `ends`: the model may speak last."""
 
     native: bool
     nested: bool
     signs: bool
+    ends: bool = False
 
     def begin(self, state: _ContentState | None = None) -> FoldRun:
         state = state or _NO_CONTENT
@@ -249,7 +250,7 @@ class _ContentWriter(FoldRun):
     def close(self) -> Sequence[Wire]:
         if not self.content:
             return ()
-        if self.content.get("role") == "model":
+        if self.content.get("role") == "model" and not self.fold.ends:
             why = "Gemini does not continue the assistant's last message, but answers it"
             self.losses.changed(self.where, why, "message.prefill")
         return (self.content,)

@@ -43,7 +43,7 @@ def decode_head(body: Wire, losses: Losses) -> Request:
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
     native = is_native(request)
     nested = native or profile.media_in_results
-    return PlaceSystem(), EncodeContents(native, nested, profile.signed_calls)
+    return PlaceSystem(), EncodeContents(native, nested, profile.signed_calls, profile.prefill)
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:

@@ -48,7 +48,7 @@ def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     native = is_native(request)
-    body: Wire = {"model": request.model} if request.model or not native else {}
+    body: Wire = {"model": request.model} if request.model or not (native or profile.transcript) else {}
     front: list[AnyPart] = [*request.system, *messages.facts]
     content = encode_texts(front, profile, losses) if front else ""
     body["messages"] = messages.entries
@@ -70,7 +70,7 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
         body["stream"] = True
     if is_native(request):
         return body
-    if request.stream:
+    if request.stream and not profile.transcript:
         body["stream_options"] = {"include_usage": True}
     return body | encode_settings(request, "tools" in tools, profile, losses)
 

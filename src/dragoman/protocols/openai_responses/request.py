@@ -77,7 +77,7 @@ def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     ours, facts = native(request), messages.facts
-    body: Wire = {"model": request.model} if request.model or not ours else {}
+    body: Wire = {"model": request.model} if request.model or not (ours or profile.transcript) else {}
     system = (facts.instructions,) if facts.instructions else request.system
     if system:
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)

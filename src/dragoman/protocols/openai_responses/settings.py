@@ -101,7 +101,8 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
         wire["prompt_cache_key"] = settings.cache_key
     if tools and request.parallel is not None:
         wire["parallel_tool_calls"] = request.parallel
-    wire["store"] = settings.store or False  # the API's default is true (G113: bifrost#2270)
+    if settings.store is not None or not profile.transcript:
+        wire["store"] = settings.store or False  # the API's default is true (G113: bifrost#2270)
     wire |= _encode_include(request, profile)
     for name, _ in _ABSENT(settings):
         losses.dropped(name, f"{PROTOCOL_NAME} has no such setting", f"setting.{name}")
@@ -218,7 +219,7 @@ def _decode_include(fields: Fields, losses: Losses) -> bool | None:
 
 def _encode_include(request: Request, profile: ModelProfile) -> Wire:
     include: list[str] = []
-    if profile.reasoning is not False:
+    if profile.reasoning is not False and not profile.transcript:
         include.append(_ENCRYPTED)
     if request.settings.logprobs:
         include.append(_LOGPROBS)
