@@ -64,11 +64,14 @@ if TYPE_CHECKING:
         generate_many,
         get_arguments,
         load_messages,
+        mcp,
         media,
         models,
         run,
         stream,
         tool,
+        web_fetch,
+        web_search,
     )
     from dragoman.core.credentials import Credential
     from dragoman.dialects import names as dialects
@@ -133,6 +136,7 @@ __all__ = [
     "generate_many",
     "get_arguments",
     "load_messages",
+    "mcp",
     "media",
     "models",
     "parse_tool_calls",
@@ -141,6 +145,8 @@ __all__ = [
     "stream",
     "tool",
     "translate_tools",
+    "web_fetch",
+    "web_search",
 ]
 
 

@@ -19,7 +19,7 @@ from toolkit.conftest import PNG
 
 mcp = pytest.importorskip("mcp")
 
-from dragoman.mcp.session import McpError  # noqa: E402 - only where mcp is installed
+from dragoman.mcp_client.session import McpError  # noqa: E402 - only where mcp is installed
 from dragoman.toolkit.mcp import McpServer, mcp_server  # noqa: E402
 
 EXAMPLE = str(Path(__file__).with_name("mcp_example.py"))

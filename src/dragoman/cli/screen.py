@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dragoman.client import (
+    HostedCallEnd,
+    HostedCallStart,
     ReasoningDelta,
     RunEvent,
     TextDelta,
@@ -24,6 +26,7 @@ from dragoman.client import (
     TurnEnd,
     TurnStart,
 )
+from dragoman.client.hosted_parts import HostedCallResult
 from dragoman.client.values import call_name
 from dragoman.core import jsontext
 
@@ -68,6 +71,11 @@ class Screen:
                 click.secho(f"  {visible(str(value))}", dim=True, err=True)
             case ToolRunEnd(call, message, seconds):
                 self.result(call_name(call), message, seconds)
+            case HostedCallStart(call):
+                self.end_line()
+                self.hosted_call(call)
+            case HostedCallEnd(call):
+                self.hosted_result(call)
             case TurnEnd():
                 self.end_line()
             case _:
@@ -88,6 +96,19 @@ class Screen:
         for line in shown.split("\n"):
             click.echo(f"  {line}", err=True)
         return None
+
+    def hosted_call(self, call: HostedCallResult) -> None:
+        click.echo(click.style("→ " + visible(call.name), fg="cyan", bold=True), err=True)
+        for name, value in call.arguments.items():
+            click.echo(f"  {visible(name)}: {_value(value)}", err=True)
+
+    def hosted_result(self, call: HostedCallResult) -> None:
+        """What it found, in a line for each source; the error of one that failed."""
+        mark, colour = ("✗", "red") if call.failed else ("✓", "green")
+        click.secho(f"{mark} {visible(call.name)}", fg=colour, err=True)
+        lines = [f"{source['title']} {source['url']}".strip() for source in call.sources]
+        for line in lines or call.content.split("\n")[:LINES]:
+            click.echo(f"  {visible(line)[:300]}", err=True)
 
     def stop_waiting(self) -> None:
         if self._spinner:

@@ -17,7 +17,9 @@ import click
 
 from dragoman.cli.completion import complete_model, complete_tool
 from dragoman.cli.screen import Screen, visible
-from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage
+from dragoman.cli.settings import settings_of
+from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage, web_fetch, web_search
+from dragoman.client.server_tools import ServerTool
 from dragoman.client.values import call_name
 from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.core.user_folders import data_folder
@@ -46,6 +48,7 @@ _OPTIONS = (
     click.option(
         "--mcp", "servers", multiple=True, metavar="[NAME=]URL|COMMAND", help="An MCP server; repeatable."
     ),
+    click.option("--search", is_flag=True, help="Let the model search the web and read pages."),
     click.option(
         "--root", default=".", metavar="DIR", help="The directory that the tools are restricted to.  [.]"
     ),
@@ -93,6 +96,7 @@ class TerminalSession:
         self.history = ChatHistory(os.environ)
         self.path: Path | None = None
         self.root = "."
+        self.hosted: list[ServerTool] = []  # that the provider runs, or that run here where it has none
         self._approve, self._max_turns = approve, max_turns
         self.cost: float | None = 0.0
 
@@ -103,7 +107,7 @@ class TerminalSession:
             run = self.conversation.ask(
                 prompt,
                 output=output,
-                tools=self.tools,
+                tools=[*self.tools, *self.hosted],
                 approve=self._approve,
                 on_event=self.screen,
                 max_turns=self._max_turns,
@@ -131,6 +135,7 @@ def open_session(
     model: str | None,
     names: tuple[str, ...],
     servers: tuple[str, ...],
+    search: bool,
     root: str,
     system: str | None,
     resume: bool,
@@ -159,6 +164,7 @@ def open_session(
         approve = None if yes else approver or Approver()
         session = TerminalSession(continued, target, tools, screen, approve, max_turns)
         session.root = root
+        session.hosted = search_tools() if search else []
         if not no_history:
             session.path = path or history.new()
         yield session
@@ -203,6 +209,15 @@ def chosen_tools(root: str, names: Sequence[str], read_only: bool = False) -> li
             raise click.UsageError(f"there is no tool {name!r}; the tools are: {', '.join(known)}")
     wanted = names or known
     return [tool for name, tool in known.items() if name in wanted and (not read_only or name in READING)]
+
+
+def search_tools() -> list[ServerTool]:
+    """With the search backend of the configuration, else one that the environment names."""
+    settings = settings_of(None).hosted
+    found = settings.web_search if settings else None
+    if found is None:
+        return [web_search(), web_fetch()]
+    return [web_search(found.backend, url=found.url, api_key=found.api_key, count=found.count), web_fetch()]
 
 
 def set_system(conversation: Conversation, text: str) -> None:

@@ -6,6 +6,7 @@ from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.conversation import Conversation
 from dragoman.client.executing import ToolRunEnd, ToolRunProgress, ToolRunStart
 from dragoman.client.generating import agenerate, generate
+from dragoman.client.hosted_parts import HostedCallResult
 from dragoman.client.loop import Run, RunEvent, RunOptions, TurnEnd, TurnStart, arun, run
 from dragoman.client.many import Progress, PromptReply, agenerate_many, generate_many
 from dragoman.client.media import media
@@ -14,9 +15,12 @@ from dragoman.client.output import OutputError, OutputMode
 from dragoman.client.providers import Model, ModelInfo, Provider, amodels, models
 from dragoman.client.requests import RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.server_tools import ServerTool, mcp, web_fetch, web_search
 from dragoman.client.streaming import (
     AsyncStream,
     Finish,
+    HostedCallEnd,
+    HostedCallStart,
     OutputDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -42,6 +46,9 @@ __all__ = [
     "Conversation",
     "Finish",
     "Hooks",
+    "HostedCallEnd",
+    "HostedCallResult",
+    "HostedCallStart",
     "Model",
     "ModelInfo",
     "ModelRetry",
@@ -59,6 +66,7 @@ __all__ = [
     "RunContext",
     "RunEvent",
     "RunOptions",
+    "ServerTool",
     "Stream",
     "StreamEvent",
     "SystemMessage",
@@ -89,9 +97,12 @@ __all__ = [
     "get_arguments",
     "load",
     "load_messages",
+    "mcp",
     "media",
     "models",
     "run",
     "stream",
     "tool",
+    "web_fetch",
+    "web_search",
 ]

@@ -11,7 +11,7 @@ import atexit
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from inspect import isawaitable
 from typing import Any, TypeVar
@@ -53,6 +53,25 @@ class Background:
     def forget(self) -> None:
         """In the child of a fork there is no such thread."""
         self._lock, self._loop, self._thread = threading.Lock(), None, None
+
+
+def close_with_loop(close: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
+    """Call `close` when the running loop is shut down in order: `asyncio.run` closes its generators. The
+    caller keeps what this returns."""
+
+    async def generator() -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await close()
+
+    async def start() -> None:
+        await anext(closer)
+
+    closer = generator()
+    task = asyncio.get_running_loop().create_task(start())
+    task.add_done_callback(lambda _: None)
+    return closer
 
 
 class Calls:

@@ -20,9 +20,10 @@ from dragoman.client.output import (
 from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.rounds import rounds_of
 from dragoman.client.setting_types import check_settings, lists_keywords
-from dragoman.client.streaming import AsyncStream, StreamEvent
-from dragoman.client.tools import ToolLike
+from dragoman.client.streaming import StreamEvent, open_stream
+from dragoman.client.tools import ToolLike, tools_of
 
 OnEvent = Callable[[StreamEvent], Any]
 _OUTPUT_RETRIES = 2
@@ -92,11 +93,13 @@ async def _reply(
     settings: RequestSettings,
     expected: ExpectedOutput[Any] | None,
 ) -> Result[Any]:
+    tools = tools_of(tools)
     if on_event is None:
+        if rounds := rounds_of(conversation, model, tools, settings, False, expected):
+            return await rounds.result()
         call = ModelCall(conversation, model, tools, settings, stream=False, expected=expected)
         return await call.read(await call.send())
-    call = ModelCall(conversation, model, tools, settings, stream=True, expected=expected)
-    async with AsyncStream[Any](call) as events:
+    async with open_stream(conversation, model, tools, settings, expected) as events:
         async for event in events:
             shown = on_event(event)
             if isawaitable(shown):

@@ -134,8 +134,8 @@ class Run(Generic[Output]):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle. Functions of tools stay behind: another process may not have them, and needs them only
         where the run goes on, to which it passes its own."""
-        declared = [each.neutral() if isinstance(each, Tool) else each for each in tools_of(self.tools)]
-        return {**self.__dict__, "tools": declared}
+        tools = [each.neutral() if isinstance(each, Tool) else each for each in tools_of(self.tools)]
+        return {**self.__dict__, "tools": tools}
 
     def _repr_markdown_(self) -> str:  # Jupyter
         return markdown_of(self.messages)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman import __version__
-from dragoman.client.background import wait_for
+from dragoman.client.background import close_with_loop, wait_for
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.credentials import Credential, CredentialSource
 from dragoman.core.errors import ConfigError, UpstreamError
@@ -284,21 +284,10 @@ def pool() -> Client:
     entry = _pools.get(loop)
     if entry is None:
         client = Client()
-        closer = _close_with_loop(loop, client)
-        _pools[loop] = entry = (client, closer)
-        task = loop.create_task(_started(closer))
-        task.add_done_callback(lambda _: None)
+
+        async def close() -> None:
+            _pools.pop(loop, None)
+            await client.close()
+
+        _pools[loop] = entry = (client, close_with_loop(close))
     return entry[0]
-
-
-async def _close_with_loop(loop: asyncio.AbstractEventLoop, client: Client) -> AsyncGenerator[None]:
-    """A loop that is shut down in order (`asyncio.run`) closes its generators, and so the connections."""
-    try:
-        yield
-    finally:
-        _pools.pop(loop, None)
-        await client.close()
-
-
-async def _started(closer: AsyncGenerator[None]) -> None:
-    await anext(closer)

@@ -6,7 +6,7 @@ The client library works with the neutral model itself, so no client codec stand
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Literal, TypedDict, cast
 
@@ -16,7 +16,7 @@ from dragoman.client.output import ExpectedOutput, OutputMode
 from dragoman.client.providers import Model, Provider, model_of
 from dragoman.client.results import Result
 from dragoman.client.setting_types import OTHER_NAMES, check_settings
-from dragoman.client.tools import Tool, ToolLike, tools_of
+from dragoman.client.tools import Tool, ToolLike, declared, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
@@ -126,7 +126,7 @@ def request_of(
         model,
         messages,
         system,
-        tuple([each.neutral() if isinstance(each, Tool) else each for each in tools_of(tools)]),
+        tuple([declared(each) for each in tools_of(tools)]),
         _choice(given.get("tool_choice")),
         given.get("parallel"),
         _settings(given),
@@ -195,7 +195,9 @@ class ModelCall:
         settings: RequestSettings,
         stream: bool,
         expected: ExpectedOutput[Any] | None = None,
+        adapt: Callable[[Request], Request] | None = None,
     ) -> None:
+        """`adapt` makes the request of one round of several."""
         check_settings(settings)
         strict, extra = settings.get("strict", False), settings.get("extra")
         others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
@@ -219,6 +221,8 @@ class ModelCall:
         if expected:
             request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
         self._model, self._request = target, request
+        if adapt:
+            request = adapt(request)
         _, body = self.pipeline.encode_request(request)
         if options := settings.get("provider_options"):
             body = _with_options(body, options, provider, losses)
@@ -266,6 +270,10 @@ class ModelCall:
 
     async def read(self, reply: Reply) -> Result[Any]:
         """The whole reply."""
+        return self.result(*await self.read_response(reply))
+
+    async def read_response(self, reply: Reply) -> tuple[Response, Wire]:
+        """The whole reply in neutral form, and as it came."""
         try:
             async with self.time_limit():
                 body = await reply.read(_LARGEST_REPLY)
@@ -277,7 +285,7 @@ class ModelCall:
             reply.close()
         try:
             wire = read_body(body, self.codec.name)
-            return self.result(self.pipeline.decode_response(wire, self.losses), wire)
+            return self.pipeline.decode_response(wire, self.losses), wire
         except (WireError, *TOO_DEEP) as error:
             raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic
 
+from dragoman.client.hosted_parts import HostedCallResult, hosted_calls
 from dragoman.client.messages import AssistantMessage
 from dragoman.client.output import ExpectedOutput, InvalidOutput, Output, OutputError
 from dragoman.core import jsontext
@@ -59,6 +60,11 @@ class Result(AssistantMessage, Generic[Output]):
         if self.problems:
             raise OutputError(self.problems, self)
         return self._output
+
+    @property
+    def hosted_calls(self) -> list[HostedCallResult]:
+        """What hosted tools did that ran here, as the provider has none: searches, fetches, MCP calls."""
+        return hosted_calls(self.parts)
 
     @property
     def raw(self) -> Any:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Generic, Unpack, cast
 
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
+from dragoman.client.hosted_parts import ORIGIN, HostedCallResult, read_part
 from dragoman.client.messages import Prompt, openai_call
-from dragoman.client.output import Output, OutputSpec, expected_output
+from dragoman.client.output import ExpectedOutput, Output, OutputSpec, expected_output
 from dragoman.client.partial_json import PartialJson
 from dragoman.client.providers import Model
 from dragoman.client.requests import ModelCall, RequestSettings
 from dragoman.client.results import Result
+from dragoman.client.rounds import RoundedCall, rounds_of
 from dragoman.client.setting_types import lists_keywords
-from dragoman.client.tools import ToolLike
+from dragoman.client.tools import ToolLike, tools_of
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
-from dragoman.core.model import AnyPart, Failure, Reasoning, Refusal, Text, ToolCall, Usage
+from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Refusal, Text, ToolCall, Usage
 from dragoman.http.client import Reply, TransportError
+
+_QUEUED = 64  # pieces of a reply that nobody has read yet
 
 
 class TextDelta(Struct, frozen=True):
@@ -57,6 +62,16 @@ class ToolCallEnd(Struct, frozen=True):
     call: dict[str, Any] | None
 
 
+class HostedCallStart(Struct, frozen=True):
+    """A tool of the provider's kind that the provider lacks runs here: a search, a fetch, an MCP call."""
+
+    call: HostedCallResult
+
+
+class HostedCallEnd(Struct, frozen=True):
+    call: HostedCallResult
+
+
 class Finish(Struct, frozen=True):
     """`reason` in OpenAI's words."""
 
@@ -77,6 +92,8 @@ StreamEvent = (
     | ToolCallStart
     | ToolCallDelta
     | ToolCallEnd
+    | HostedCallStart
+    | HostedCallEnd
     | OutputDelta
     | Finish
 )
@@ -164,11 +181,73 @@ class AsyncStream(Generic[Output]):
             raise
 
 
+class RoundedStream(AsyncStream[Output]):
+    """The stream of a reply that takes several rounds: a task plays them, as far as somebody reads."""
+
+    def __init__(self, rounds: RoundedCall) -> None:
+        self._rounds, self._view = rounds, EventView(rounds.expected)
+        self._queue: asyncio.Queue[list[StreamEvent] | Result[Any] | Exception] = asyncio.Queue(_QUEUED)
+        self._task: asyncio.Task[None] | None = None
+        self._done: Result[Any] | None = None
+        self._waiting, self._ended = deque(), False
+
+    @property
+    def result(self) -> Result[Output]:
+        if self._done is None:
+            raise ConfigError("the stream has not ended: read its events first")
+        return self._done
+
+    async def __aenter__(self) -> RoundedStream[Output]:
+        self._task = self._task or asyncio.get_running_loop().create_task(self._play())
+        return self
+
+    def close(self) -> None:
+        self._ended = True
+        self._waiting.clear()
+        if self._task:
+            self._task.cancel()
+
+    async def _play(self) -> None:
+        async def show(events: Sequence[Event]) -> None:
+            if shown := [each for event in events for each in self._view.show(event)]:
+                await self._queue.put(shown)
+
+        try:
+            await self._queue.put(await self._rounds.result(show))
+        except Exception as error:
+            await self._queue.put(error)
+
+    async def _piece(self) -> list[StreamEvent]:
+        await self.__aenter__()
+        match await self._queue.get():
+            case Result() as result:
+                self._ended, self._done = True, result
+                return [Finish(result.finish_reason, result.usage)]
+            case Exception() as error:
+                self._ended = True
+                raise error
+            case events:
+                return events
+
+
+def open_stream(
+    conversation: Prompt,
+    model: str | Model,
+    tools: Iterable[ToolLike],
+    settings: RequestSettings,
+    expected: ExpectedOutput[Any] | None,
+) -> AsyncStream[Any]:
+    listed = tools_of(tools)
+    if rounds := rounds_of(conversation, model, listed, settings, True, expected):
+        return RoundedStream(rounds)
+    return AsyncStream(ModelCall(conversation, model, listed, settings, stream=True, expected=expected))
+
+
 class Stream(Generic[Output]):
     """`with … as events: for event in events: …`, then `events.result`. Leaving early cancels."""
 
-    def __init__(self, call: ModelCall) -> None:
-        self._stream: AsyncStream[Output] = AsyncStream(call)
+    def __init__(self, events: AsyncStream[Output]) -> None:
+        self._stream: AsyncStream[Output] = events
         self._waiting: deque[StreamEvent] = deque()
 
     @property
@@ -213,8 +292,7 @@ def astream(
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
     """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
-    expected = expected_output(output, settings)
-    return AsyncStream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))
+    return open_stream(conversation, model, tools, settings, expected_output(output, settings))
 
 
 @lists_keywords(RequestSettings)
@@ -227,8 +305,7 @@ def stream(
     **settings: Unpack[RequestSettings],
 ) -> Stream[Output]:
     """The reply of `model` as it arrives; arguments as for `generate`. An invalid output is not retried."""
-    expected = expected_output(output, settings)
-    return Stream(ModelCall(conversation, model, tools, settings, stream=True, expected=expected))
+    return Stream(open_stream(conversation, model, tools, settings, expected_output(output, settings)))
 
 
 class StreamReader:
@@ -239,12 +316,8 @@ class StreamReader:
         self._frames: list[Any] = []
         self._reader = call.pipeline.read_stream(self._frames)
         self._events: list[Event] = []
-        self._part: AnyPart | None = None  # the open one
-        self._text: list[str] = []
-        self._calls = -1
+        self._view = EventView(call.expected)
         self.result: Result[Any] | None = None
-        self._expected = call.expected
-        self._partial, self._shown_output = PartialJson(), None
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         return [shown for event in self._reader.feed(data) for shown in self._shown(event)]
@@ -255,17 +328,34 @@ class StreamReader:
     def _shown(self, event: Event) -> Iterable[StreamEvent]:
         self._events.append(event)
         match event:
+            case ResponseEnd():
+                self.result = self._call.result(fold(self._events), frames=self._frames)
+                return (Finish(self.result.finish_reason, self.result.usage),)
+            case ResponseFailed():
+                raise UpstreamError(event.failure)
+            case _:
+                return self._view.show(event)
+
+
+class EventView:
+    """Neutral events as the caller sees them, but for the end."""
+
+    def __init__(self, expected: ExpectedOutput[Any] | None) -> None:
+        self._expected = expected
+        self._part: AnyPart | None = None  # the open one
+        self._text: list[str] = []
+        self._calls = -1
+        self._hosted: dict[str, HostedCallResult] = {}
+        self._partial, self._shown_output = PartialJson(), None
+
+    def show(self, event: Event) -> Iterable[StreamEvent]:
+        match event:
             case PartDelta() if event.text:
                 return self._delta(event.text)
             case PartStart():
                 return self._start(event.part)
             case PartEnd():
                 return self._end(event.complete)
-            case ResponseEnd():
-                self.result = self._call.result(fold(self._events), frames=self._frames)
-                return (Finish(self.result.finish_reason, self.result.usage),)
-            case ResponseFailed():
-                raise UpstreamError(event.failure)
             case _:
                 return ()
 
@@ -276,6 +366,9 @@ class StreamReader:
             self._partial = PartialJson()
             if isinstance(part, ToolCall) and part.name == self._expected.tool:
                 self._part = Text()  # the call gives the answer: see ExpectedOutput.restore
+        if isinstance(part, Foreign) and part.origin == ORIGIN:
+            call = read_part(part.body, self._hosted)
+            return (HostedCallStart(call) if part.body["type"] == "call" else HostedCallEnd(call),)
         if not isinstance(self._part, ToolCall):
             return ()
         self._calls += 1

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from dragoman.client import schemas
 from dragoman.client.background import wait_for
 from dragoman.client.context import RunContext
+from dragoman.client.server_tools import ServerTool
 from dragoman.client.validation import ArgumentValidator
 from dragoman.client.values import ToolOutcome, outcome
 from dragoman.core import model
@@ -183,20 +184,33 @@ async def _last(values: AsyncIterator[Any], context: RunContext[Any]) -> Any:
     return last
 
 
-ToolLike = Tool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]
+ToolLike = Tool | ServerTool | Function | model.ToolDeclaration | model.HostedTool | Mapping[str, Any]
 
 
-def tools_of(tools: Iterable[ToolLike]) -> list[Tool | model.ToolDeclaration | model.HostedTool]:
+AnyTool = Tool | ServerTool | model.ToolDeclaration | model.HostedTool
+
+
+def declared(tool: AnyTool) -> model.AnyTool:
+    match tool:
+        case Tool():
+            return tool.neutral()
+        case ServerTool():
+            return tool.tool
+        case _:
+            return tool
+
+
+def tools_of(tools: Iterable[ToolLike]) -> list[AnyTool]:
     """Functions become tools; dicts are declarations as OpenAI or Anthropic write them, or tools that a
     provider runs (`{"type": "web_search"}`), as any protocol writes them."""
     return [_tool(each) for each in tools]
 
 
-def _tool(value: ToolLike) -> Tool | model.ToolDeclaration | model.HostedTool:
+def _tool(value: ToolLike) -> AnyTool:
     match value:
         case Tool(binds="instance" | "class"):
             raise ConfigError(f"the tool {value.name} is a method; take it from an instance of its class")
-        case Tool() | model.ToolDeclaration() | model.HostedTool():
+        case Tool() | ServerTool() | model.ToolDeclaration() | model.HostedTool():
             return value
         case Mapping():
             if hosted := _hosted(value):

@@ -99,6 +99,10 @@ def nothing_shown(*values: object) -> Sequence[Wire]:
     return ()
 
 
+def no_words(body: Wire) -> str:
+    return ""
+
+
 def nothing_known(value: object) -> None:
     return None
 
@@ -111,7 +115,8 @@ class HostedCodec(Struct, frozen=True):
     `encode_approval` asks the client whether a call may run. `decode` reads a part of a later request.
     `holds`: the parts of these kinds hold what the call gave, so that a later request has it. `most_calls`:
     how many calls the client allows in one reply. `quotes`: a citation has the words of its source, and no
-    range. `pauses`: the client sends a reply back that a limit has ended.
+    range. `words`: what other models may read instead of a part. `pauses`: the client sends a reply back that
+    a limit has ended.
     """
 
     hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
@@ -121,6 +126,7 @@ class HostedCodec(Struct, frozen=True):
     encode_approval: Callable[[HostedCall], Wire] | None = None
     decode: Callable[[Wire], ShownCall | None] = nothing_known
     most_calls: Callable[[Request], int | None] = nothing_known
+    words: Callable[[Wire], str] = no_words
     holds: frozenset[HostedKind] = frozenset()
     replaces_call: bool = False
     quotes: bool = False

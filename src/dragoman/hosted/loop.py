@@ -417,4 +417,4 @@ class HostedRun(RoundHooks):
             self.counts[call.kind] += 1
 
     def _part(self, item: Wire) -> Foreign:
-        return Foreign(self._protocol, item)
+        return Foreign(self._protocol, item, self._codec.words(item))

@@ -19,8 +19,8 @@ from dragoman.core.model import HostedKind, HostedTool, Media, Text, ToolCall, T
 from dragoman.core.optional import MissingExtraError
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
 from dragoman.hosted.settings import McpSettings, guard_of
-from dragoman.mcp.content import split_content
-from dragoman.mcp.session import McpError, McpSession
+from dragoman.mcp_client.content import split_content
+from dragoman.mcp_client.session import McpError, McpSession
 
 if TYPE_CHECKING:
     import mcp

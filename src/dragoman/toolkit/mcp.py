@@ -18,17 +18,16 @@ from dragoman.client.values import ToolOutcome
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Base64, Media, Plain, Url
 from dragoman.core.optional import require
-from dragoman.mcp.content import split_content
-from dragoman.mcp.session import McpSession
+from dragoman.mcp_client.content import split_content
+from dragoman.mcp_client.session import McpSession
 from dragoman.toolkit import READING
 from dragoman.toolkit.limits import Limits, bounded
 from dragoman.transforms.tools import Names
 
 if TYPE_CHECKING:
+    import mcp
     from mcp.server import Server
     from mcp.types import CallToolResult, ContentBlock
-
-    import mcp
 
 LEGAL = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63)
 
@@ -95,9 +94,8 @@ class McpServer:
 def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "") -> Server[Any]:
     """A server of the official package; how it is reached is up to you."""
     require("mcp")
-    from mcp.server import Server
-
     from mcp import types
+    from mcp.server import Server
 
     offered = {tool.name: tool for tool in tools}
 

@@ -12,8 +12,8 @@ from dragoman.core import jsontext
 from dragoman.core.hosted import FoundSource
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.hosted.search.backend import SearchFailed, SearchQuery, with_sites
-from dragoman.mcp.content import split_content
-from dragoman.mcp.session import McpError
+from dragoman.mcp_client.content import split_content
+from dragoman.mcp_client.session import McpError
 
 if TYPE_CHECKING:
     from dragoman.hosted.mcp_tools import McpExecutor

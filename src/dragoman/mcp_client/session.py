@@ -19,9 +19,8 @@ from dragoman.fetch.guard import AddressGuard
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp.types import CallToolResult
-
     import mcp
+    from mcp.types import CallToolResult
 
 T = TypeVar("T")
 MOST_TOOLS = 1000  # a server could list for ever
@@ -140,9 +139,8 @@ class McpSession:
 
     async def _reach(self, stack: AsyncExitStack) -> Any:
         """What the official client takes as a server: a transport, or the parameters to start one."""
-        from mcp.client.streamable_http import streamable_http_client
-
         from mcp import StdioServerParameters
+        from mcp.client.streamable_http import streamable_http_client
 
         if isinstance(self.target, str):
             http = await stack.enter_async_context(self._http_client())
@@ -165,7 +163,7 @@ class McpSession:
         """It follows no redirect: the headers are for this server alone."""
         import httpx2
 
-        from dragoman.mcp.guarded import guarded_transport
+        from dragoman.mcp_client.guarded import guarded_transport
 
         async def note_status(response: httpx2.Response) -> None:
             self._status = response.status_code

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("mcp")
 
 from dragoman.fetch import AddressGuard
-from dragoman.mcp.content import split_content
-from dragoman.mcp.session import McpError, McpSession
+from dragoman.mcp_client.content import split_content
+from dragoman.mcp_client.session import McpError, McpSession
 
 SERVER = '''
 import sys
