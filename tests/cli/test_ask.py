@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from dragoman import UserMessage, load_messages, run
 from dragoman.cli import main
 from dragoman.cli.schema_option import read_schema
 from dragoman.cli.screen import Screen, described, visible
-from dragoman.client import TextDelta, TurnStart
+from dragoman.cli.session import search_tools
+from dragoman.client import HostedCallEnd, HostedCallResult, HostedCallStart, TextDelta, TurnStart
 from dragoman.core.model import Media
 
 ROOT = Path(__file__).parents[2]
@@ -317,3 +319,29 @@ def test_a_spinner_turns_while_the_model_is_silent(monkeypatch: pytest.MonkeyPat
     plain = Screen(markdown=False)
     plain(TurnStart(1))
     assert not plain._spinner
+
+
+def test_hosted_calls_are_shown(capsys: pytest.CaptureFixture[str]):
+    screen = Screen(markdown=False)
+    call = HostedCallResult("1", "web_search", "web_search", {"query": "paris\x1b[2J"})
+    screen(HostedCallStart(call))
+    sources = ({"url": "https://e.org/p", "title": "Paris"},)
+    screen(HostedCallEnd(replace(call, content="18 degrees", sources=sources)))
+    screen(HostedCallEnd(replace(call, content="Error: the backend is down", failed=True)))
+    shown = capsys.readouterr().err
+    assert "→ web_search\n  query: paris\\x1b[2J\n" in shown
+    assert "✓ web_search\n  Paris https://e.org/p\n" in shown
+    assert "✗ web_search\n  Error: the backend is down\n" in shown
+
+
+def test_the_search_is_that_of_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TAVILY_API_KEY", "a-key")
+    assert [tool.settings.get("backend") for tool in search_tools()] == ["tavily", None]
+    file = tmp_path / "dragoman.toml"
+    file.write_text('[hosted.web_search]\nbackend = "searxng"\nurl = "http://127.0.0.1:1"\n')
+    monkeypatch.setenv("DRAGOMAN_CONFIG", str(file))
+    assert search_tools()[0].settings["url"] == "http://127.0.0.1:1"
+
+
+def test_search_at_a_model_without_one():
+    assert ask("Say hello", "--search").exit_code == 0
