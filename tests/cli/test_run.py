@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.gateways import PROGRAM, surroundings
-from dragoman.cli.agents import AGENTS
+from dragoman.cli.agents import AGENTS, settings_for
 from dragoman.cli.agents.launch import merged
 from waiting import wait_until
 
@@ -120,6 +120,13 @@ def test_every_agent_reaches_its_own_gateway(place: Place, name: str):
     assert list(place.temporary.iterdir()) == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(record["url"].rpartition(":")[2]))) != 0
+
+
+def test_codex_searches_where_the_gateway_has_a_backend():
+    switch = "model_providers.dragoman.supports_standalone_web_search=true"
+    with_backend = settings_for(AGENTS["codex"], "http://x", "k", "m", searches=True)
+    assert switch in with_backend.arguments
+    assert switch not in settings_for(AGENTS["codex"], "http://x", "k", "m").arguments
 
 
 # name: (agent, in its environment or arguments)

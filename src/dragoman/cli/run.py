@@ -81,7 +81,8 @@ def command(
         if not no_check and (problem := preflight(target, gateway, model or target.model)):
             raise click.ClickException(f"{problem} (--no-check starts the agent all the same)")
         run_log.exchanges = run_log.failed = 0
-        own = settings_for(chosen, gateway.url, gateway.key, model, profile)
+        searches = settings.hosted is not None and settings.hosted.web_search is not None
+        own = settings_for(chosen, gateway.url, gateway.key, model, profile, searches)
         home = stack.enter_context(temporary_home(chosen.home, Path.home()))
         added = {name: os.environ[name] for name in passed if name in os.environ}
         environment = environment_of(

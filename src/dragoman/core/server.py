@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import Framing
 from dragoman.core.conversations import CompactionCodec, ConversationCodec, TurnCodec
 from dragoman.core.errors import WireError
+from dragoman.core.hosted import SearchRouteCodec
 from dragoman.core.jobs import BackgroundCodec, BatchCodec, FileCodec
 from dragoman.core.jsontext import Glance, is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
@@ -353,6 +354,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     streams_overflow: bool = False
     unwrap: Unwrap | None = None
     forwarding: Forwarding | None = None
+    search: SearchRouteCodec | None = None  # of clients that search by themselves
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 

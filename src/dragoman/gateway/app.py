@@ -51,6 +51,7 @@ from dragoman.gateway.handlers.generate import GenerateHandler
 from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.request_reader import RequestReader, UnreadableBody
+from dragoman.gateway.handlers.search import SearchHandler
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WarmUpHandler, WebSocketHandler
 from dragoman.gateway.jobs.job_table import Job
@@ -260,6 +261,7 @@ class Gateway:
             "compact": CompactHandler(reader, compactor, transport).answer,
             "count": CountTokensHandler(reader, slots, transport).answer,
             "forward": ForwardHandler(config, transport, slots, self.circuit_breakers, self._pools).answer,
+            "search": SearchHandler(config, self._hosted).answer,
             "models": models.list,
             "model": models.retrieve,
             "retrieve": stored_responses.answer,

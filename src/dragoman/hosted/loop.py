@@ -66,6 +66,7 @@ from dragoman.hosted.executor import (
     failure,
 )
 from dragoman.hosted.history import Approvals, past_calls, restore_calls, seal_results
+from dragoman.hosted.search_session import SearchSessions
 from dragoman.transforms.rounds import RoundEnd, RoundHooks
 
 Send = Callable[[Callable[[Request], Request]], Awaitable[RoundEnd]]
@@ -98,6 +99,9 @@ class HostedTools:
         self._executors: Mapping[HostedKind, HostedExecutor] = {each.kind: each for each in executors}
         self._limits = limits or CallLimits()
         self._approved = ApprovedCalls()
+        # for clients that search by themselves; None: there is no search
+        searches = "web_search" in self._executors
+        self.searches = SearchSessions(self._executors, self._limits) if searches else None
 
     async def declare(
         self,

@@ -47,6 +47,7 @@ class AgentProgram(Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     model_arguments: tuple[str, ...] = ()
     limit_arguments: tuple[str, ...] = ()
+    search_arguments: tuple[str, ...] = ()  # only where the gateway has a search backend
     unset: tuple[str, ...] = ()
     home: Home | None = None
     note: str = ""
@@ -113,6 +114,8 @@ AGENTS = {
             *("-c", "model_providers.dragoman.supports_websockets=true"),
         ),
         model_arguments=("-c", 'model="$model"'),
+        # For names such as gpt-5.6 Codex declares no hosted search; with this it asks /v1/alpha/search
+        search_arguments=("-c", "model_providers.dragoman.supports_standalone_web_search=true"),
     ),
     "gemini": AgentProgram(
         title="Gemini CLI",
@@ -156,9 +159,15 @@ AGENTS = {
 
 
 def settings_for(
-    agent: AgentProgram, url: str, key: str, model: str | None, profile: ModelProfile = UNKNOWN
+    agent: AgentProgram,
+    url: str,
+    key: str,
+    model: str | None,
+    profile: ModelProfile = UNKNOWN,
+    searches: bool = False,
 ) -> AgentSettings:
-    """`agent` pointed at the gateway at `url`, for `model`; without one it requests what it likes."""
+    """`agent` pointed at the gateway at `url`, for `model`; without one it requests what it likes.
+    `searches`: the gateway has a search backend."""
     window = profile.context_window if model else None
     output = min(profile.max_output or _MOST_OUTPUT, _MOST_OUTPUT, (window or _MOST_OUTPUT * 4) // 4)
     words = {"url": url, "key": key, "model": model or agent.usual_model, "output": output}
@@ -173,6 +182,8 @@ def settings_for(
     if model:
         environment |= agent.model_environment
         arguments += agent.model_arguments
+    if searches:
+        arguments += agent.search_arguments
     if window:
         environment |= agent.limit_environment
         arguments += agent.limit_arguments

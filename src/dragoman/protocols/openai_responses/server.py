@@ -40,6 +40,7 @@ from dragoman.protocols.openai_responses.conversations import (
 )
 from dragoman.protocols.openai_responses.conversations import ROUTES as CONVERSATION_ROUTES
 from dragoman.protocols.openai_responses.response import decode_usage
+from dragoman.protocols.openai_responses.search_route import SEARCH_ROUTE
 from dragoman.protocols.openai_responses.websocket import (
     CONNECTION_LIMIT,
     INVALID_LANE,
@@ -129,6 +130,7 @@ ROUTES = (
     Route("POST", "/v1/responses", "generate"),
     Route("POST", "/v1/responses/compact", "compact"),
     Route("POST", "/v1/responses/input_tokens", "count"),
+    Route("POST", "/v1/alpha/search", "search"),
     Route(
         "GET", "/v1/responses/{id}", "retrieve", query=lambda query: {"stream": query.get("stream") == "true"}
     ),
@@ -339,4 +341,5 @@ SERVER = ProtocolServer(
     conversations=CONVERSATIONS,
     batches=BATCHES,
     files=FILES,
+    search=SEARCH_ROUTE,
 )

@@ -1,0 +1,39 @@
+"""Searches of clients that search by themselves, over the backends of `[hosted]`."""
+
+from __future__ import annotations
+
+from dragoman.core import jsontext
+from dragoman.core.fields import read_body
+from dragoman.core.model import Failure
+from dragoman.gateway.config import Config
+from dragoman.gateway.handlers.request_reader import decoded
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
+from dragoman.hosted.loop import HostedTools
+
+_NONE = "This gateway has no web search. Set up a backend in [hosted.web_search] of its configuration."
+
+
+class SearchHandler:
+    """`hosted`: what the gateway runs; None: nothing."""
+
+    def __init__(self, config: Config, hosted: HostedTools | None) -> None:
+        self._config, self._hosted = config, hosted
+
+    async def answer(self, request: GatewayRequest) -> None:
+        codec, hosted = request.protocol_server.search, self._hosted
+        assert codec, "only protocols whose clients search have this route"
+        data = await request.incoming.read(self._config.max_body)
+        if encoding := request.headers.get("content-encoding"):
+            data = await decoded(request.incoming, data, encoding.lower(), self._config.max_body)
+        if request.admission:
+            await request.admission.turn()
+        if request.recording:
+            request.recording.body = data
+        asked = codec.decode(read_body(data, request.client.name))
+        request.record.model = asked.model
+        if hosted is None or not hosted.searches:
+            raise AttemptFailed(Failure("not_found", _NONE, 404))
+        output, sources = await hosted.searches.run(request.scope, asked)
+        request.record.hosted = {"web_search": len(asked.commands)}
+        request.record.first_byte()
+        await request.writer.whole(200, jsontext.encode(codec.encode(output, sources)))
