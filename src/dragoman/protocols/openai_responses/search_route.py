@@ -1,7 +1,7 @@
 """`POST /v1/alpha/search`: Codex searches by itself, outside of a response.
 
-Its model sees this as `web.run` (openai/codex 343074d4). The commands stand side by side, each a list. What was
-found is named `turn0search1` in the text of the reply, and later commands refer to it by that name.
+Its model sees this as `web.run` (openai/codex 343074d4). The commands stand side by side, each a list. What
+was found is named `turn0search1` in the text of the reply, and later commands refer to it by that name.
 """
 
 from __future__ import annotations
