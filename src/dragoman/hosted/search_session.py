@@ -51,12 +51,14 @@ class SearchSessions:
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
         session.turn += 1
-        turn = _Turn(self._executors, self._limits, session, caller, request)
+        turn = _SearchStep(self._executors, self._limits, session, caller, request)
         texts = await asyncio.gather(*(turn.run(command) for command in request.commands))
         return "\n\n".join(texts) or "Nothing was asked.", turn.found
 
 
-class _Turn:
+class _SearchStep:
+    """The commands of one request."""
+
     def __init__(
         self,
         executors: Mapping[HostedKind, HostedExecutor],
