@@ -56,6 +56,41 @@ DIAGRAMS = {
             ),
         ),
     ),
+    "explanation/folds.svg": (
+        Row(
+            "→",
+            (
+                "*messages\nof the client",
+                "decode\nits state: the count,\nan open row",
+                "Identify\nids and names\nso far",
+                "Pair\ncalls that wait\nfor results",
+                "dialect (if any)\ncalls by id",
+                "encode\nan entry that\nmay go on",
+                "*entries\nfor the upstream",
+            ),
+        ),
+        Row(
+            "",
+            (
+                "*the other fields\nmodel, system text,\ntools, settings",
+                "decode_head\nonce for the\nsame bytes",
+                "names in use\nfacts of Identify",
+                "Rename\nillegal names",
+                "system in front\nfacts of encode",
+                "encode_around\nhead, facts, entries",
+                "*body\nfor the upstream",
+            ),
+        ),
+        Row(
+            "",
+            (
+                "memory\nthe layer around",
+                "checkpoint\nall states after\nn messages",
+                "key\nall folds",
+                "next request\ngoes on from there",
+            ),
+        ),
+    ),
     "explanation/stream.svg": (
         Row(
             "→",
