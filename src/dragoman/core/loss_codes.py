@@ -20,7 +20,7 @@ Severity = Literal["material", "minor", "cosmetic"]
 
 
 class LossCode(Struct, frozen=True):
-    """`meaning` explains the loss to the reader of a log; `advice` says what can be done about it."""
+    """`meaning` explains the loss to the reader of a log; `advice` says what you can do about it."""
 
     severity: Severity
     meaning: str
@@ -31,239 +31,270 @@ _material, _minor, _cosmetic = (partial(LossCode, severity) for severity in get_
 CODES: dict[str, LossCode] = {
     # Declarations of tools
     "tool.schema.changed": _minor(
-        "The target does not take a keyword of the schema; the model reads the constraint in a description.",
+        "The target's schemas lack a keyword. The model reads the constraint in a description instead.",
         "Arguments are still checked against the schema that the client declared.",
     ),
     "tool.schema.dropped": _minor(
-        "A part of the schema that cannot mean anything was left out.",
-        "Nothing: what was left out allowed everything.",
+        "A part of the schema that restricts nothing was left out.",
+        "You need to do nothing: what was left out allowed everything.",
     ),
     "tool.schema.annotation.dropped": _cosmetic(
         "A keyword that constrains nothing, such as $schema or $comment, was left out."
     ),
     "tool.strict.changed": _material(
-        "Strict mode was left off: it cannot express all that the schema allows.",
+        "Strict mode is off, because it cannot express all that your schema allows.",
         "Close the schema (additionalProperties: false, a type for every value) to get strict mode back.",
     ),
-    "tool.custom.changed": _minor("A freeform tool, declared as a function with one string."),
+    "tool.custom.changed": _minor("A freeform tool was declared as a function with one string."),
     "tool.count.dropped": _material(
-        "A tool beyond the number that the server takes.",
-        "Declare fewer tools; max_tools of the model's profile sets the number.",
+        "You declare more tools than the server takes. This one was left out.",
+        "Declare fewer tools. `max_tools` of the model's profile sets the number.",
     ),
-    "tool.duplicate.dropped": _material("A second tool of the same name.", "Declare each name once."),
+    "tool.duplicate.dropped": _material(
+        "Two tools have this name. The second one was left out.", "Declare each name once."
+    ),
     "hosted.function.changed": _minor(
-        "A tool that runs at the client, declared as a function for a target that does not know it."
+        "The target does not know this kind of tool. It was declared as a function, and your client runs it."
     ),
     # Results
     "result.orphan.changed": _minor(
-        "A tool result without its call, sent as text.", "Send each result after the message with its call."
+        "A tool result has no call in the conversation. It was sent as text.",
+        "Send each result after the message with its call.",
     ),
-    "result.orphan.dropped": _minor("A second result for the same call."),
+    "result.orphan.dropped": _minor("A call has two results. The second one was left out."),
     "result.missing.invented": _minor(
-        "A result for a call that has none in the conversation.",
+        "A call has no result in the conversation. A placeholder was sent.",
         "Send a result for every call before the next message.",
     ),
     # Media
     "media.image.changed": _material(
-        "An image for a model that reads text only; a note stands in its place.",
+        "The model reads text only. A note stands in place of the image.",
         "Choose a model that takes images, or set images = true for this one if it does.",
     ),
-    "media.type.changed": _cosmetic("A media type that contradicts the first bytes of the file."),
+    "media.type.changed": _cosmetic(
+        "The media type contradicts the first bytes of the file, so it was corrected."
+    ),
     "media.summary.changed": _material(
-        'A binary result, summarised as text because of images="summary".',
+        'A binary result was summarised as text, because of images="summary".',
         'Use images="send", or a model that takes images.',
     ),
     # Text dialects
     "dialect.call.changed": _minor(
         "A call in the text of a reply was broken or repaired, or a past call does not parse back the same.",
-        "Look at the reply in the recording; a larger model, or another dialect, breaks fewer calls.",
+        "Look at the reply in the recording. A larger model, or another dialect, breaks fewer calls.",
     ),
     "dialect.call.dropped": _material(
-        "The dialect allows one call in a reply; further ones were left out.",
-        "The agent sees only the first call; the model makes the others in its next reply.",
+        "The dialect allows one call in a reply. Further ones were left out.",
+        "Your agent sees only the first call. The model makes the others in its next reply.",
     ),
     "reasoning.call.dropped": _minor(
-        "A call that stands in the reasoning, before text or in a reply that was cut; it does not run."
+        "A call stands in the reasoning, before text or in a reply that was cut. It does not run."
     ),
-    "call.recovered.changed": _minor("A call that the model wrote as text became a call."),
-    "call.recovered.dropped": _cosmetic("A call was written as text and made natively as well."),
+    "call.recovered.changed": _minor("The model wrote a call as text. Your client gets it as a call."),
+    "call.recovered.dropped": _cosmetic(
+        "The model made a call and wrote it as text too. Your client gets it once."
+    ),
     # What a request carries beside the neutral model
-    "field.option.changed": _minor("A field of provider_options, in place of one of the request."),
+    "field.option.changed": _minor("A field of `provider_options` took the place of one of the request."),
     "field.unknown.dropped": _minor(
-        "A field that only the client's own protocol defines.",
-        "Nothing, unless you rely on it; then choose a provider of the client's own protocol.",
+        "Only your client's protocol has this field.",
+        "If you rely on it, choose a provider of your client's own protocol.",
     ),
     # Content
     "part.unknown.dropped": _material(
-        "A part that only its own protocol understands.",
-        "Choose a provider of the client's own protocol for this conversation.",
+        "Only its own protocol understands this part.",
+        "Choose a provider of your client's own protocol for this conversation.",
     ),
-    "part.unknown.changed": _minor("A part that only its own protocol understands, sent as text."),
+    "part.unknown.changed": _minor("Only its own protocol understands this part. It was sent as text."),
     "part.place.dropped": _material(
-        "A part that the target does not take at this place.", "Send it in a message of the user."
+        "The target does not take this part at this place.", "Send it in a message of the user."
     ),
-    "event.unknown.dropped": _minor("A stream event that only its own protocol understands."),
-    "text.blank.dropped": _cosmetic("A text of white space, which the target refuses."),
-    "text.blank.changed": _cosmetic("White space at the end, which the target refuses."),
-    "citation.dropped": _minor("A source that the target cannot cite."),
+    "event.unknown.dropped": _minor("Only its own protocol understands this stream event."),
+    "text.blank.dropped": _cosmetic("The target refuses a text of white space alone."),
+    "text.blank.changed": _cosmetic("The target refuses white space at the end. It was cut off."),
+    "citation.dropped": _minor("The target's protocol cannot cite this source."),
     "citation.detail.dropped": _cosmetic(
-        "What a citation says beside its source: the words that it quotes, or where they stand.",
-        "Nothing, unless you show them; then choose a provider of the client's own protocol.",
+        "A citation keeps its source, but not the words that it quotes or where they stand.",
+        "If you show them, choose a provider of your client's own protocol.",
     ),
-    "text.join.changed": _cosmetic("Two texts, joined: the target has one field for both."),
-    "media.name.dropped": _cosmetic("The name of a file."),
-    "media.type.invented": _minor("A media type, guessed because the target requires one."),
+    "text.join.changed": _cosmetic("Two texts were joined, because the target has one field for both."),
+    "media.name.dropped": _cosmetic("The target has no field for the name of a file."),
+    "media.type.invented": _minor("The target requires a media type, so one was guessed."),
     "media.name.changed": _cosmetic("A file name, in the characters that the target takes."),
     "media.image.dropped": _material(
-        "An image that the target does not take.",
+        "The target does not take this image.",
         "Choose a model that takes images, or send the image in a message of the user.",
     ),
     "media.document.dropped": _material(
-        "A document that the target does not take.", "Choose a model that takes documents, or send its text."
+        "The target does not take this document.", "Choose a model that takes documents, or send its text."
     ),
     "media.audio.dropped": _material(
-        "Audio that the target does not take.", "Choose a model that takes audio, or send a transcript."
+        "The target does not take this audio.", "Choose a model that takes audio, or send a transcript."
     ),
     "media.video.dropped": _material(
-        "A video that the target does not take.", "Choose a model that takes video, or send single images."
+        "The target does not take this video.", "Choose a model that takes video, or send single images."
     ),
-    "media.detail.dropped": _minor("How closely the model looks at an image."),
-    "media.document.changed": _minor("A document, sent as text or as its address."),
-    "media.name.invented": _cosmetic("A file name that the target demands."),
+    "media.detail.dropped": _minor("The target has no setting for how closely the model looks at an image."),
+    "media.document.changed": _minor("The document was sent as text or as its address."),
+    "media.name.invented": _cosmetic("The target requires a file name, so one was made up."),
     "stop.reason.changed": _material(
-        "A reason to stop that the target has no word for.",
-        "Read the reply's text: the agent gets the nearest reason that its protocol has.",
+        "The target has no word for the reason why the reply ended.",
+        "Read the reply's text. Your agent gets the nearest reason that its protocol has.",
     ),
-    "stop.sequence.dropped": _cosmetic("Which of the client's stop sequences ended the reply."),
-    "usage.detail.dropped": _cosmetic("A count that the target does not report."),
+    "stop.sequence.dropped": _cosmetic(
+        "The target does not say which of your stop sequences ended the reply."
+    ),
+    "usage.detail.dropped": _cosmetic("The target's protocol does not report this count."),
     "response.choices.dropped": _material(
-        "Further answers; only the first one is passed on.",
+        "The reply has several answers. Only the first one is passed on.",
         "Ask once for each answer (n = 1), or use a provider that gives several.",
     ),
     "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache, with a shorter life than asked for."),
-    "cache.breakpoint.dropped": _cosmetic(
-        "A mark for a prompt cache, at a place where the target takes none."
-    ),
+    "cache.breakpoint.dropped": _cosmetic("The target takes no mark for a prompt cache at this place."),
     # Messages
-    "message.order.dropped": _minor("A part for which the target's order has no place."),
-    "message.order.changed": _minor("A message stands at another place, as the target demands."),
-    "message.role.changed": _minor("A message, sent in a role that the target takes here."),
-    "message.filler.invented": _minor("A turn that the target demands and nobody wrote."),
+    "message.order.dropped": _minor("The target's order has no place for this part."),
+    "message.order.changed": _minor("A message was moved, as the target requires."),
+    "message.role.changed": _minor("A message was sent in another role, which the target takes here."),
+    "message.filler.invented": _minor(
+        "The target requires a turn that nobody wrote. A placeholder was sent."
+    ),
     "message.prefill.changed": _minor(
-        "A last message of the assistant; it is not continued.",
+        "The conversation ends with the assistant. The model answers it and does not continue it.",
         "Ask for the form of the answer in a message of the user instead.",
     ),
-    "message.refusal.changed": _minor("A refusal, sent as text."),
-    "system.attribution.dropped": _cosmetic("A billing line that Claude Code writes for Anthropic."),
+    "message.refusal.changed": _minor("A refusal was sent as text."),
+    "system.attribution.dropped": _cosmetic(
+        "Claude Code writes a billing line for Anthropic. Other providers do not get it."
+    ),
     # Calls and results
     "call.arguments.changed": _material(
-        "Arguments that the target does not take as they are.",
+        "The target does not take the arguments as they are.",
         "Look at the schema: the target takes only what it declares.",
     ),
     "call.incomplete.dropped": _material(
-        "A call that the reply ended inside of; it must not run.",
+        "The reply ended inside a call. It must not run.",
         "Allow more tokens (max_tokens), so that the call can end.",
     ),
-    "call.name.invented": _minor("The name of a function whose call is not in the conversation."),
-    "result.media.changed": _minor("Media of a tool result, sent beside it."),
-    "result.text.invented": _minor("A text for a result that has none, as the target demands."),
+    "call.name.invented": _minor(
+        "A result has no call in the conversation, so the name of its function was made up."
+    ),
+    "result.media.changed": _minor("Media of a tool result were sent beside it."),
+    "result.text.invented": _minor("The target requires text in a result. A placeholder was sent."),
     "result.place.dropped": _material(
-        "A tool result at a place where the target takes none.",
+        "The target takes no tool result at this place.",
         "Send results directly after the message with their calls.",
     ),
-    "call.name.changed": _minor("A tool that the model named almost right."),
+    "call.name.changed": _minor(
+        "The model named a tool almost right. Your client gets the name that it declared."
+    ),
     "call.id.dropped": _minor(
-        "State that travelled in a call id which the client changed.",
+        "The client changed a call id that carried opaque state, so the state is gone.",
         "Use a client that echoes ids unchanged.",
     ),
-    "call.id.invented": _cosmetic("The id of a call to which the upstream gave none."),
-    "call.empty.changed": _cosmetic("An empty array of arguments, which stands for an empty object."),
-    "call.repaired.changed": _minor("Arguments written as the declared types."),
+    "call.id.invented": _cosmetic("The upstream gave a call no id, so one was made."),
+    "call.empty.changed": _cosmetic("The arguments are an empty array. It was read as an empty object."),
+    "call.repaired.changed": _minor(
+        "Arguments had other types than the schema declares. They were converted without loss."
+    ),
     "call.name.dropped": _material(
-        "A call without a name; it cannot run.",
+        "A call has no name, so it cannot run.",
         "Nothing: the model's reply was broken. Another model breaks fewer.",
     ),
     "call.arguments.dropped": _material(
-        "Arguments in a form that the call's kind cannot hold.",
+        "This kind of call cannot hold arguments of that form.",
         "Declare the tool with the kind of arguments that the model writes.",
     ),
     "call.parallel.dropped": _material(
-        "Further calls, for a client that takes one at a time.",
+        "Your client takes one call at a time. Further calls of the reply were left out.",
         "The model makes the other calls in its next reply.",
     ),
-    "result.error.changed": _cosmetic("The failure of a tool, written into the text of its result."),
-    "result.error.dropped": _minor("That a tool failed; the text of its result is there."),
+    "result.error.changed": _cosmetic(
+        "The target has no field for the failure of a tool. It stands in the text of the result."
+    ),
+    "result.error.dropped": _minor(
+        "The target cannot say that a tool failed. The text of its result is there."
+    ),
     "result.media.dropped": _material(
-        "Media of a result that may hold text only.",
+        "The target takes only text in a result. Its media were left out.",
         "Return text from the tool, or send the media in a message of the user.",
     ),
     # Tools
-    "tool.declaration.invented": _minor("A declaration of a tool that only the history names."),
+    "tool.declaration.invented": _minor(
+        "A tool stands in the history and is not declared. A declaration was added."
+    ),
     "tool.choice.dropped": _material(
-        "A tool choice that the target cannot express.", "Say in the prompt which tool to use."
+        "The target cannot express your tool choice.", "Say in the prompt which tool to use."
     ),
     "tool.choice.changed": _material(
-        "A tool choice that the target can only approximate.", "Say in the prompt which tool to use."
+        "The target can only approximate your tool choice.", "Say in the prompt which tool to use."
     ),
-    "tool.deferred.changed": _minor("A deferred tool, declared at another time."),
-    "tool.namespace.dropped": _minor("The namespace of a tool."),
+    "tool.deferred.changed": _minor(
+        "The target cannot load tools later. A deferred tool was declared at another time."
+    ),
+    "tool.namespace.dropped": _minor("The target has no namespaces of tools."),
     "hosted.emulated": _minor(
         "A hosted tool that the upstream lacks: the model called it as a function, and the gateway ran it.",
-        "Nothing; a target that runs the tool itself gets it as it is.",
+        "You need to do nothing. A target that runs the tool itself gets it as it is.",
     ),
     "hosted.computer.changed": _material(
-        "A computer tool whose actions are not the same.", "Check that the agent knows the target's actions."
+        "The target's computer tool has other actions.", "Check that the agent knows the target's actions."
     ),
     "hosted.setting.dropped": _material(
-        "A setting of a hosted tool that the target does not have.",
-        "Choose a provider that has it; `dragoman plan` compares them.",
+        "The target's hosted tool lacks this setting.",
+        "Choose a provider that has it. `dragoman plan` compares them.",
     ),
     "hosted.choice.changed": _minor(
-        "A hosted tool that the client's tool choice does not allow, withheld because the target's choice "
-        "does not cover hosted tools."
+        "Your tool choice does not allow this hosted tool. The target does not choose among hosted tools, so "
+        "it was withheld."
     ),
-    "hosted.domains.changed": _cosmetic("Blocked domains, which lie outside the allowed ones."),
-    "hosted.tool_search.changed": _minor("A search for tools; what it found is declared instead."),
-    "hosted.web_search.invented": _minor("A search that the citations of the reply imply."),
+    "hosted.domains.changed": _cosmetic(
+        "The blocked domains lie outside the allowed ones, so they were left out."
+    ),
+    "hosted.tool_search.changed": _minor(
+        "The target cannot search for tools. What the search found is declared instead."
+    ),
+    "hosted.web_search.invented": _minor("The reply cites sources, so a search was added to it."),
     # Reasoning
-    "reasoning.signature.invented": _minor("A placeholder for a signature that is missing."),
+    "reasoning.signature.invented": _minor("A signature is missing. A placeholder was sent."),
     "reasoning.signature.dropped": _minor(
-        "Reasoning that another provider signed.",
-        "Nothing: a conversation that changes its provider goes on without the other's reasoning.",
+        "Another provider signed this reasoning, and only that one can read it.",
+        "You need to do nothing. The conversation goes on without the other provider's reasoning.",
     ),
     "transcript.order.dropped": _minor(
         "An order to edit or to sum up the conversation, which is not carried out on a record of it."
     ),
-    "reasoning.history.dropped": _minor("Earlier reasoning, which the target does not take back."),
-    "reasoning.history.invented": _minor("A placeholder for earlier reasoning, which is demanded."),
+    "reasoning.history.dropped": _minor("The target does not take earlier reasoning back."),
+    "reasoning.history.invented": _minor(
+        "The target requires earlier reasoning that is missing. A placeholder was sent."
+    ),
     # Replies
-    "response.logprobs.dropped": _minor("Log probabilities of tokens."),
+    "response.logprobs.dropped": _minor("The target does not report log probabilities of tokens."),
     "stream.mismatch.changed": _minor("The end of a stream contradicts what was streamed before."),
     # Compaction
     "compaction.emulated": _minor(
         "The upstream has no compaction: the model wrote a summary, which continues with any model.",
-        "Nothing; a provider with compaction of its own may keep more.",
+        "You need to do nothing. A provider with compaction of its own may keep more.",
     ),
     "compaction.dropped": _material(
-        "A request for compaction, in a translation without a gateway.",
-        "Send the request through the gateway, or compact in the client.",
+        "You asked for compaction, and this translation runs without a gateway.",
+        "Send the request through the gateway, or compact in your client.",
     ),
     "context.edit.emulated": _minor(
         "The upstream has no context editing: old results or thinking were cleared before the request."
     ),
     "prompt.dropped": _material(
-        "A prompt template that only another server stores.", "Send the text of the prompt."
+        "Only another server stores this prompt template.", "Send the text of the prompt."
     ),
     # Conversations that a server stores
     "store.dropped": _material(
-        "Earlier turns that only another server stores.", "Send the whole conversation."
+        "Only another server stores the earlier turns.", "Send the whole conversation."
     ),
 }
 CODES.update(
     {
         f"hosted.{kind}.dropped": _material(
-            f"A hosted tool ({kind}) that the target does not have.",
-            "Choose a provider that has it, or give the agent a tool of its own for it.",
+            f"The target has no hosted tool {kind}.",
+            "Choose a provider that has it, or give your agent a tool of its own for it.",
         )
         for kind in get_args(HostedKind)
     }
@@ -284,25 +315,29 @@ CODES.update(
         for kind, meaning, advice in (
             (
                 "dropped",
-                "The setting {}, which the target does not have.",
-                "Leave it out, or choose a provider that has it; `dragoman plan` compares them.",
+                "The target has no setting {}.",
+                "Leave it out, or choose a provider that has it. `dragoman plan` compares them.",
             ),
             (
                 "changed",
-                "The setting {}, for which the target takes other values.",
+                "The target takes other values for the setting {}.",
                 "Send a value that the target takes.",
             ),
-            ("invented", "The setting {}, which the target requires.", "Send it to choose the value."),
+            (
+                "invented",
+                "The target requires the setting {}, so a value was chosen.",
+                "Send it to choose the value yourself.",
+            ),
         )
     }
 )
 
 CODES["setting.configured.changed"] = _minor(
-    "A setting that the gateway's configuration decides (`set`, `default` or `extra`).",
+    "The gateway's configuration decides this setting (`set`, `default` or `extra`).",
     "Ask the operator of the gateway, or ask for a model that leaves it to you.",
 )
 CODES["setting.output.emulated"] = _minor(
-    "Structured output for a model that has none here: a tool takes the answer, or a prompt asks for it.",
+    "This model has no structured output here. A tool takes the answer, or a prompt asks for it.",
     "The answer is validated all the same. Choose the way with output_mode.",
 )
 
