@@ -63,6 +63,7 @@ _AGENTS = (
     ("anthropic/", "anthropic SDK"),
     ("asyncanthropic/", "anthropic SDK"),
     ("google-genai-sdk", "google-genai SDK"),
+    ("mozilla/", "browser"),  # what every browser says, and so the page of the inspector
     ("curl/", "curl"),
 )
 # Headers by which agents name their session

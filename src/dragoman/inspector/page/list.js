@@ -9,7 +9,7 @@ const TALL = 46; // pixels of a row beside a detail, and of a session's head; th
 const FLAT = 30; // pixels of a row over the whole width
 const CHIPS = [["All", ""], ["Running", "is:running"], ["Failed", "is:failed"], ["Fallback", "is:fallback"], ["Material", "loss:material"], ["Cost > 5 ¢", "cost:>0.05"]];
 const COLUMNS = [["preview", "Exchange", (it) => it.preview], ["route", "Asked → answered by", (it) => it.target || it.model], ["wf", "Time", (it) => it.ms || 0], ["tokens", "Tokens", (it) => it.input || 0], ["cost", "Cost", (it) => it.cost || 0], ["losses", "Losses", (it) => (it.losses.material || 0) * 1e6 + (it.losses.minor || 0) * 1e3 + (it.losses.cosmetic || 0)], ["time", "Started", (it) => it.time]];
-const INITIALS = { "Claude Code": ["CC", "cc"], Codex: ["Cx", "cx"], "Gemini CLI": ["G", "ge"], OpenCode: ["OC", "oc"], "Qwen Code": ["Qw", "ge"], "openai SDK": ["Py", "py"], "anthropic SDK": ["Py", "py"], "google-genai SDK": ["Py", "py"], curl: ["cu", ""] };
+const INITIALS = { "Claude Code": ["CC", "cc"], Codex: ["Cx", "cx"], "Gemini CLI": ["G", "ge"], OpenCode: ["OC", "oc"], "Qwen Code": ["Qw", "ge"], "openai SDK": ["Py", "py"], "anthropic SDK": ["Py", "py"], "google-genai SDK": ["Py", "py"], curl: ["cu", ""], browser: ["br", ""] };
 
 export class ExchangeList extends HTMLElement {
   connectedCallback() {
