@@ -19,6 +19,7 @@ ROOT_PAGES = (ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
 PAGES = {str(page.relative_to(ROOT)): page for page in (*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md")))}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`([\w./-]+(?:\.(?:py|toml|md|js|svg)|/))`")  # a path in backticks, without placeholders
+GATEWAY = ("OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "ANTHROPIC_BASE_URL=http://127.0.0.1:8787")
 EXAMPLES = {"NNNN-the-choice-in-a-few-words.md", "dragoman.toml"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -54,7 +55,7 @@ def test_python_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):
     monkeypatch.chdir(tmp_path)
-    if "export OPENAI_BASE_URL=http://127.0.0.1:8787/v1" in page.read_text():
+    if any(f"export {address} " in page.read_text() for address in GATEWAY):
         gateway = request.getfixturevalue("gateway")  # instead of `dragoman serve`
         for vendor, path in (("OPENAI", "/v1"), ("ANTHROPIC", "")):
             monkeypatch.setenv(f"{vendor}_BASE_URL", gateway.url + path)

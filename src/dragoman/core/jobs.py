@@ -111,7 +111,8 @@ class BatchCodec(Struct, frozen=True, kw_only=True):
 
 
 class StoredFile(Struct, frozen=True):
-    """`batch`: whose results it holds; its content is then read from the lines."""
+    """`batch`: whose results it holds; its content is then read from the lines. `protocol`: whose clients see
+    it; empty: OpenAI's. `media_type` is what its sender says, or empty."""
 
     id: str
     name: str
@@ -120,12 +121,21 @@ class StoredFile(Struct, frozen=True):
     size: int
     created: float
     expires: float
+    protocol: str = ""
+    media_type: str = ""
+
+
+class FileContent(Struct, frozen=True):
+    file: StoredFile
+    data: bytes
 
 
 class FileCodec(Struct, frozen=True, kw_only=True):
     """`decode_upload` reads the fields of a form: the purpose, and the seconds for which the file is kept, or
-    0."""
+    0. `protocol`: that of its stored files. Where requests may name files, `hint` stands in each that does,
+    `names` gives their ids, and `inline` puts their content in their place."""
 
+    protocol: str = ""
     id_prefix: str
     decode_upload: Callable[[Mapping[str, str]], tuple[str, float]]
     encode_file: Callable[[StoredFile], Wire]
@@ -133,6 +143,9 @@ class FileCodec(Struct, frozen=True, kw_only=True):
     encode_deleted: Callable[[str], Wire]
     decode_page: Callable[[Mapping[str, str]], PageQuery]
     unknown: Callable[[str], Failure]
+    hint: bytes = b""
+    names: Callable[[Wire], Sequence[str]] = lambda request: ()
+    inline: Callable[[Wire, Mapping[str, FileContent]], Wire] = lambda request, files: request
 
 
 def page_limit(query: Mapping[str, str], default: int, most: int, protocol: str) -> int:

@@ -27,12 +27,14 @@ class FormError(ValueError):
 
 
 class FormPart(Struct, frozen=True):
-    """A field or a file; its content is `data[start:end]` of the body."""
+    """A field or a file; its content is `data[start:end]` of the body. `content_type` is empty where the
+    sender names none."""
 
     name: str
     filename: str
     start: int
     end: int
+    content_type: str = ""
 
 
 def read_form(data: bytes, content_type: str, most_parts: int = MOST_PARTS) -> tuple[FormPart, ...]:
@@ -52,8 +54,11 @@ def read_form(data: bytes, content_type: str, most_parts: int = MOST_PARTS) -> t
         end = data.find(delimiter, start - 2)  # the new line of an empty part is that of its head
         if end < 0:
             raise FormError("the form ends inside a part")
-        name, filename = _disposition(head)
-        parts.append(FormPart(name, filename, start, max(start, end)))
+        headers = _headers(head)
+        name, filename = _disposition(headers)
+        parts.append(
+            FormPart(name, filename, start, max(start, end), headers.get("content-type", "").strip())
+        )
         at = end + len(delimiter)
     return tuple(parts)
 
@@ -76,18 +81,23 @@ def _head(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at:end], end + 4
 
 
-def _disposition(head: bytes) -> tuple[str, str]:
-    """The name of a part and of its file. Browsers and SDKs send both in UTF-8 (RFC 7578, 5.1)."""
+def _headers(head: bytes) -> dict[str, str]:
+    headers: dict[str, str] = {}
     for line in head.decode("utf-8", "replace").split("\r\n"):
         header, colon, value = line.partition(":")
         if not colon or header != header.strip():
             raise FormError("a part has a header without a name")
-        if header.lower() == "content-disposition":
-            kind, semicolon, rest = value.partition(";")
-            found = _parameters(semicolon + rest)
-            if kind.strip().lower() == _DISPOSITION and "name" in found:
-                return found["name"], found.get("filename*") or found.get("filename", "")
-    raise FormError("a part has no content-disposition with a name")
+        headers.setdefault(header.lower(), value)
+    return headers
+
+
+def _disposition(headers: dict[str, str]) -> tuple[str, str]:
+    """The name of a part and of its file. Browsers and SDKs send both in UTF-8 (RFC 7578, 5.1)."""
+    kind, semicolon, rest = headers.get("content-disposition", "").partition(";")
+    found = _parameters(semicolon + rest)
+    if kind.strip().lower() != _DISPOSITION or "name" not in found:
+        raise FormError("a part has no content-disposition with a name")
+    return found["name"], found.get("filename*") or found.get("filename", "")
 
 
 def _parameters(text: str) -> dict[str, str]:

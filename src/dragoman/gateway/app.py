@@ -36,6 +36,7 @@ from dragoman.gateway.admission.budgets import Budgets
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
+from dragoman.gateway.conversations.request_files import RequestFiles
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.conversations.stored_turns import UNREADABLE, StoredTurns
@@ -236,7 +237,8 @@ class Gateway:
     def _handlers(self) -> dict[str, Handler]:
         config, slots, transport = self.config, self.admission.slots, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
-        reader = RequestReader(config, stored_turns, self._wire_log, self._cut_ids)
+        files = RequestFiles(self.jobs.batches.table, config.max_body)
+        reader = RequestReader(config, stored_turns, self._wire_log, self._cut_ids, files)
         compactor = Compactor(self.attempts)
         background = self.jobs.background
         self._warm_up = WarmUpHandler(reader).answer

@@ -23,6 +23,7 @@ from dragoman.gateway.request import GatewayRequest
 _FILE_LIFE = 30 * DAY  # of an upload, unless it says otherwise
 _MOST_PARTS = 16  # of an upload: purpose, the file, and when it expires
 _LONGEST_FIELD = 8 * 1024
+_LONGEST_TYPE = 127  # of either half of a media type (RFC 6838); the whole is longer nowhere
 _JSON_LINES = "application/x-jsonl"
 
 
@@ -113,12 +114,12 @@ class BatchesHandler:
             return
         await self._turn(request)
         if request.route.variant == "list":
-            files, more = await self._table.files(owner, codec.decode_page(request.query))
+            files, more = await self._table.files(owner, codec.decode_page(request.query), codec.protocol)
             await request.writer.json(
                 200, codec.encode_page([codec.encode_file(each) for each in files], more)
             )
             return
-        file = await self._table.file(owner, id)
+        file = await self._table.file(owner, id, codec.protocol)
         if file is None:
             raise ConversationError(codec.unknown(id))
         match request.route.variant:
@@ -153,7 +154,20 @@ class BatchesHandler:
         del data  # twice in memory is enough
         name = "".join(letter for letter in upload.filename if letter.isprintable())[:255]
         id = codec.id_prefix + os.urandom(16).hex()
-        file = StoredFile(id, name or id, purpose, "", len(content), now, now + (life or _FILE_LIFE))
+        kind = (
+            upload.content_type if upload.content_type.isascii() and upload.content_type.isprintable() else ""
+        )
+        file = StoredFile(
+            id,
+            name or id,
+            purpose,
+            "",
+            len(content),
+            now,
+            now + (life or _FILE_LIFE),
+            codec.protocol,
+            kind[:_LONGEST_TYPE],
+        )
         await self._table.add_file(request.owner, file, content, self._batches.space)
         await request.writer.json(200, codec.encode_file(file))
 

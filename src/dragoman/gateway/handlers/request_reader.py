@@ -18,6 +18,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.gateway import large_bodies
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
+from dragoman.gateway.conversations.request_files import RequestFiles
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.large_bodies import LARGE
 from dragoman.gateway.observability.wire_log import WireLog
@@ -43,8 +44,9 @@ class RequestReader:
         stored_turns: StoredTurns,
         wire_log: WireLog | None,
         cut_ids: CutIds | None = None,
+        files: RequestFiles | None = None,
     ) -> None:
-        self._cut_ids = cut_ids
+        self._cut_ids, self._files = cut_ids, files
         bodies = config.history // 4  # of those that are forwarded; all together take what is configured
         self._memory = ConversationMemory(config.history - bodies) if config.history else None
         self._bodies = KnownBodies(bodies) if config.history else None
@@ -73,6 +75,10 @@ class RequestReader:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
         body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
         body.sealed = sealed
+        codec = request.protocol_server.files
+        # from the end a search takes a thirtieth of the time
+        if self._files and codec and codec.hint and data.rfind(codec.hint) >= 0:
+            body = await self._files.fill(body, codec, request.owner, request.client.name)
         inspected = self._inspect(request, body)
         if request.admission and request.caller and request.caller.allowance.budgets:
             await request.admission.check_model(inspected.model)

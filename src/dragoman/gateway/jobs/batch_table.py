@@ -41,9 +41,9 @@ _DELETE_LINES = "delete from dragoman_jobs where owner = $1 and batch = $2"
 _DELETE = "delete from dragoman_batches where owner = $1 and id = $2"
 _EXPIRED = "select owner, id from dragoman_batches where expires < $1"
 
-_FILE = "id, name, purpose, batch, size, created, expires"
+_FILE = "id, name, purpose, batch, size, created, expires, protocol, media_type"
 _ADD_FILE = f"""insert into dragoman_files (owner, {_FILE}, content)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (owner, id) do nothing"""
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (owner, id) do nothing"""
 _FILE_BY_ID = f"select {_FILE} from dragoman_files where owner = $1 and id = $2 and expires > $3"
 _CONTENT = "select content from dragoman_files where owner = $1 and id = $2"
 _DELETE_FILE = "delete from dragoman_files where owner = $1 and id = $2 returning id"
@@ -91,7 +91,7 @@ class BatchTable:
 
     async def page(self, owner: str, protocol: str, page: PageQuery) -> tuple[list[StoredBatch], bool]:
         """And whether there are more."""
-        rows, more = await self._page("dragoman_batches", _BATCH, owner, page, ("protocol", protocol))
+        rows, more = await self._page("dragoman_batches", _BATCH, owner, page, {"protocol": protocol})
         return [StoredBatch(*row) for row in rows], more
 
     async def cancel(self, batch: StoredBatch) -> None:
@@ -139,31 +139,32 @@ class BatchTable:
         """ConversationError: the store has no room for it."""
         values = (
             owner, file.id, file.name, file.purpose, file.batch, file.size,
-            file.created, file.expires, content,
+            file.created, file.expires, file.protocol, file.media_type, content,
         )  # fmt: skip
         claim = [space.claim(owner, file.size)] if space else []
         if await self._database.transaction(*claim, Statement(_ADD_FILE, values)) is None:
             raise no_room(file.size)
 
-    async def file(self, owner: str, id: str) -> StoredFile | None:
+    async def file(self, owner: str, id: str, protocol: str = "") -> StoredFile | None:
         rows = await self._run(Statement(_FILE_BY_ID, (owner, id, time.time())))
-        return StoredFile(*rows[0]) if rows else None
+        file = StoredFile(*rows[0]) if rows else None
+        return file if file and file.protocol == protocol else None
 
     async def content(self, owner: str, id: str) -> bytes:
         rows = await self._run(Statement(_CONTENT, (owner, id)))
         return bytes(rows[0][0]) if rows else b""
 
-    async def files(self, owner: str, page: PageQuery) -> tuple[list[StoredFile], bool]:
-        rows, more = await self._page("dragoman_files", _FILE, owner, page, ("purpose", page.purpose))
+    async def files(self, owner: str, page: PageQuery, protocol: str = "") -> tuple[list[StoredFile], bool]:
+        only = {"protocol": protocol} | ({"purpose": page.purpose} if page.purpose else {})
+        rows, more = await self._page("dragoman_files", _FILE, owner, page, only)
         return [StoredFile(*row) for row in rows], more
 
     async def delete_file(self, owner: str, id: str) -> bool:
         return bool(await self._run(Statement(_DELETE_FILE, (owner, id))))
 
     async def _page(
-        self, table: str, columns: str, owner: str, page: PageQuery, only: tuple[str, str]
+        self, table: str, columns: str, owner: str, page: PageQuery, only: dict[str, str]
     ) -> tuple[list[Any], bool]:
-        column, value = only
         backwards = bool(page.before)
         ascending = page.ascending != backwards
         wheres, values = ["owner = $1"], [owner, page.before or page.after]
@@ -171,7 +172,7 @@ class BatchTable:
             wheres.append(_CURSOR.format(sign=">" if ascending else "<", table=table))
         else:
             values.pop()
-        if value:
+        for column, value in only.items():
             values.append(value)
             wheres.append(f"{column} = ${len(values)}")
         order = "asc" if ascending else "desc"

@@ -95,12 +95,12 @@ def _encode_result(line: LineOutcome) -> Wire:
     return {"custom_id": line.custom_id, "result": result, **encode_losses(line.losses)}
 
 
-def _encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
+def encode_page(data: Sequence[Wire], has_more: bool) -> Wire:
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return {"data": list(data), "has_more": has_more, "first_id": first, "last_id": last}
 
 
-def _decode_page(query: Mapping[str, str]) -> PageQuery:
+def decode_page(query: Mapping[str, str]) -> PageQuery:
     limit = page_limit(query, 20, _LARGEST_PAGE, PROTOCOL_NAME)
     return PageQuery(limit, query.get("after_id", ""), query.get("before_id", ""))
 
@@ -111,9 +111,9 @@ BATCHES = BatchCodec(
     read_lines=_read_lines,
     encode_batch=_encode_batch,
     encode_created=lambda batch: batch,
-    encode_page=_encode_page,
+    encode_page=encode_page,
     encode_result=_encode_result,
     encode_deleted=lambda id: {"id": id, "type": "message_batch_deleted"},
-    decode_page=_decode_page,
+    decode_page=decode_page,
     unknown=lambda id: Failure("not_found", f"no message batch {id!r} is stored here", 404),
 )

@@ -39,12 +39,13 @@ from dragoman.core.server import (
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols.anthropic.batches import BATCHES
 from dragoman.protocols.anthropic.context_management import COMPACT, COMPACTION, THINKING, TOOL_USES
+from dragoman.protocols.anthropic.files import FILES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response
 from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
 
 # Routes
 
-# Every Anthropic SDK sends it, and the other protocols have a model list at the same path
+# Every Anthropic SDK sends it, and the other protocols have model lists and files at the same paths
 _LIST_HEADER = ("anthropic-version",)
 
 _BEDROCK = "/model/{model}/invoke"
@@ -72,6 +73,11 @@ ROUTES = (
     Route("POST", "/v1/messages/batches/{id}/cancel", "batch", variant="cancel"),
     Route("DELETE", "/v1/messages/batches/{id}", "batch", variant="delete"),
     Route("GET", "/v1/messages/batches/{id}/results", "batch", variant="results"),
+    Route("POST", "/v1/files", "file", requires=_LIST_HEADER, variant="create"),
+    Route("GET", "/v1/files", "file", requires=_LIST_HEADER, variant="list"),
+    Route("GET", "/v1/files/{id}", "file", requires=_LIST_HEADER, variant="retrieve"),
+    Route("GET", "/v1/files/{id}/content", "file", requires=_LIST_HEADER, variant="content"),
+    Route("DELETE", "/v1/files/{id}", "file", requires=_LIST_HEADER, variant="delete"),
     Route("GET", "/v1/models", "models", requires=_LIST_HEADER),
     Route("GET", "/v1/models/{model:path}", "model", requires=_LIST_HEADER),
 )
@@ -426,6 +432,7 @@ SERVER = ProtocolServer(
     count_path=lambda model: "/v1/messages/count_tokens",
     forwards=("anthropic-version", "anthropic-beta"),
     batches=BATCHES,
+    files=FILES,
     turn_codec=THREADS,
     unwrap=_unwrap,
     compaction=COMPACTION,

@@ -123,7 +123,14 @@ _THREADS = (
         foreign key (owner, thread) references dragoman_threads (owner, id) on delete cascade)""",
     "create index dragoman_thread_items_by_id on dragoman_thread_items (owner, thread, id)",
 )
-MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS, _JOBS, _THREADS)
+# Files of several protocols (gateway/jobs/batch_table.py)
+_FILES = tuple(
+    [
+        f"alter table dragoman_files add column {name} text not null default ''"
+        for name in ("protocol", "media_type")
+    ]
+)
+MIGRATIONS = (_TURNS, _HANDLES, _LIMITS, _TOKENS, _JOBS, _THREADS, _FILES)
 _POSTGRES_ONLY = (_LIMITS,)  # gateways share limits by a database server only
 
 VERSIONS = "create table if not exists dragoman_schema (version {count} primary key)"
