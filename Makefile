@@ -46,7 +46,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: balancer browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock clean
+.PHONY: balancer browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock wire-watch clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,11 @@ check: $(READY)  ## lint, format check, types, import contracts, documentation
 
 docs: $(READY)  ## build the documentation as a site, into build/site
 	$(MKDOCS)
+
+wire-watch:  ## print what the newest vendor SDKs know of each wire and our codecs do not name
+	@$(PYTHON) -m venv build/wire-watch
+	@build/wire-watch/bin/python $(PIP_INSTALL) --upgrade anthropic openai google-genai botocore
+	@build/wire-watch/bin/python tools/wire_watch.py
 
 generate: $(READY)  ## write the generated pages and diagrams of the documentation again
 	@for tool in diagrams terminal known_failures loss_table tool_call_matrix; do $(BIN)/python tools/$$tool.py; done
