@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman import Exchange
+from dragoman.core.fold import encode_whole
+from dragoman.core.losses import Losses
+from dragoman.core.model_profile import UNKNOWN
+from dragoman.protocols import upstream
+from dragoman.protocols.bedrock_converse.request import encode_messages
 
 CLAUDE = "anthropic.claude-sonnet-4-5-v1:0"
 PNG = "iVBORw0KGgo="
@@ -249,3 +255,20 @@ def test_system_text_within_the_conversation() -> None:
     wire, lost = sent({"messages": messages}, client="openai-chat")
     assert wire["messages"][-1] == {"role": "user", "content": [{"text": "s"}, {"text": "hi"}]}
     assert "message.role.changed" in lost
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_conversation_goes_on_from_any_message(name: str) -> None:
+    """As the memory does: from the state of another run, with the same entries, losses and facts."""
+    wires = [*called(content=[text("18 C", cache_control=MARK)]), *MESSAGES[name][0], *MESSAGES[name][0]]
+    request = upstream("anthropic").decode_request(
+        {"model": "m", "max_tokens": 9, "messages": wires}, Losses()
+    )
+    (fold,) = encode_messages(replace(request, extras=None), UNKNOWN)
+    whole = encode_whole((fold,), request.messages)
+    for cut in range(len(request.messages) + 1):
+        first = fold.begin()
+        entries = [*first.feed(request.messages[:cut])]
+        second = fold.begin(first.state())
+        entries += [*second.feed(request.messages[cut:]), *second.close()]
+        assert (entries, second.facts()) == (whole.entries, whole.facts)

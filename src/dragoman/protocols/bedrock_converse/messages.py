@@ -6,20 +6,35 @@ Bedrock demands: system text in front, then turns of user and model in alternati
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
+from dragoman.core.fold import DecodeRun, Fold, FoldRun
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Foreign, Media, Message, Reasoning, Request, Role, Text, Wire
-from dragoman.core.model_profile import ModelProfile
+from dragoman.core.model import (
+    AnyPart,
+    Foreign,
+    Media,
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
 from dragoman.protocols.bedrock_converse.parts import CachePoints, decode_content, encode_content
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _CONTINUED = "(conversation continues)"
 _SEE_DOCUMENT = "(see the document)"
+_FILLER: Wire = {"role": "user", "content": [{"text": _CONTINUED}]}
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
@@ -38,33 +53,135 @@ def decode_system(system: Any, losses: Losses) -> tuple[tuple[Text, ...], list[W
     return texts, [part.body for part in parts if isinstance(part, Foreign)]
 
 
-def encode_native(request: Request, points: CachePoints, losses: Losses) -> tuple[list[Wire], list[Wire]]:
-    """System text and messages as they came; only reasoning that others signed is withheld."""
-    system = encode_content(request.system, points, losses)
-    messages: list[Wire] = []
-    for message in request.messages:
-        if (blocks := encode_content(message.parts, points, losses)) or not message.parts:
-            messages.append({"role": message.role, "content": blocks} | own(message.extras, PROTOCOL_NAME))
-    return system, messages
+class DecodeConverse(Fold, frozen=True):
+    def begin(self, state: Any = None) -> DecodeRun:
+        return DecodeRun(decode_message, "messages", state or 0)
 
 
-def encode_foreign(
-    request: Request, profile: ModelProfile, points: CachePoints, losses: Losses
-) -> tuple[list[Wire], list[Wire]]:
-    """System text and messages of a request from elsewhere, in the order that Bedrock demands."""
-    leading = next(
-        (i for i, each in enumerate(request.messages) if not _is_system(each)), len(request.messages)
-    )
-    texts = [*request.system]
-    for message in request.messages[:leading]:
-        texts += _texts(message, losses)
-    system = encode_content(texts, points, losses)
-    turns: list[Wire] = []
-    for message in request.messages[leading:]:
-        turn = encode_message(message, points, losses)
-        if turn["content"]:
-            _join(turns, turn)
-    return system, _bounded(turns, profile, losses)
+class EncodeConverse(Fold, frozen=True):
+    """`native`: messages as they came; only reasoning that others signed is withheld. `caches`: the model has
+    a prompt cache. `short`: the system text has a cache point of five minutes."""
+
+    native: bool
+    prefill: bool
+    caches: bool
+    short: bool
+
+    def begin(self, state: _WrittenState | None = None) -> FoldRun:
+        written = state or _WrittenState(short=self.short)
+        kind = _AsItCameWriter if self.native else _ConverseWriter
+        return kind(self, written, dict(written.calls), more=(Losses(),))
+
+
+class ConverseFacts(Struct, frozen=True, gc=False):
+    """`system` is system text that leads the conversation. `calls` are the names that the history calls, with
+    their places. `lacks_thinking`: the turn of the model that goes on does not begin with thinking."""
+
+    system: tuple[Text, ...]
+    calls: tuple[tuple[str, str], ...]
+    has_tools: bool
+    lacks_thinking: bool
+
+
+class _WrittenState(Struct, frozen=True, gc=False):
+    """`role` and `content` are the turn that the next message may join, `before` what the turn before it
+    began with. `short`: a cache point of five minutes was written."""
+
+    system: tuple[Text, ...] = ()
+    is_leading: bool = True
+    role: str = ""
+    content: tuple[Wire, ...] = ()
+    before: str = ""
+    short: bool = False
+    calls: tuple[tuple[str, str], ...] = ()
+    has_tools: bool = False
+
+
+class _AsItCameWriter(FoldRun):
+    """Messages → entries."""
+
+    fold: EncodeConverse
+    written: _WrittenState
+    calls: dict[str, str]
+
+    def feed(self, items: Sequence[Message], /) -> list[Wire]:
+        entries: list[Wire] = []
+        points = CachePoints(self.fold.caches, self.losses, self.written.short)
+        for message in items:
+            entries += self._write(message, points)
+            self._note(message, points)
+        return entries
+
+    def state(self) -> _WrittenState:
+        return replace(self.written, calls=tuple(self.calls.items()))
+
+    def facts(self) -> ConverseFacts:
+        written = self.written
+        ends_in_result = any("toolResult" in block for block in written.content)
+        lacks_thinking = ends_in_result and written.before not in ("", "reasoningContent")
+        return ConverseFacts(written.system, tuple(self.calls.items()), written.has_tools, lacks_thinking)
+
+    def _write(self, message: Message, points: CachePoints) -> list[Wire]:
+        blocks = encode_content(message.parts, points, self.losses)
+        if not blocks and message.parts:
+            return []
+        return [{"role": message.role, "content": blocks} | own(message.extras, PROTOCOL_NAME)]
+
+    def _note(self, message: Message, points: CachePoints) -> None:
+        """What the other fields need to know of the conversation."""
+        has_tools = False
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                self.calls.setdefault(part.name, part.where or part.name)
+            has_tools = has_tools or isinstance(part, ToolCall | ToolResult)
+        if (has_tools and not self.written.has_tools) or points.short != self.written.short:
+            self.written = replace(
+                self.written, has_tools=has_tools or self.written.has_tools, short=points.short
+            )
+
+
+class _ConverseWriter(_AsItCameWriter):
+    """In the order that Bedrock demands: the last turn stays open, because the next message may join it."""
+
+    def _write(self, message: Message, points: CachePoints) -> list[Wire]:
+        written = self.written
+        if written.is_leading and _is_system(message):
+            self.written = replace(written, system=(*written.system, *_texts(message, self.losses)))
+            return []
+        turn = encode_message(message, points, self.losses)
+        role, content = turn["role"], tuple(turn["content"])
+        if not content:
+            self.written = replace(written, is_leading=False)
+            return []
+        if role == written.role:  # neighbours of one role are one turn
+            self.written = replace(written, content=(*written.content, *content))
+            return []
+        entries = [_turn(written.role, written.content)] if written.role else []
+        if not written.role and role == "assistant":
+            why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
+            self.losses.invented("messages", why, "message.filler")
+            entries = [_FILLER]
+        before = next(iter(written.content[0])) if written.content else ""
+        self.written = replace(written, is_leading=False, role=role, content=content, before=before)
+        return entries
+
+    def close(self) -> list[Wire]:
+        """The open turn, and a turn of the user where the model demands one."""
+        written = self.written
+        entries = [_turn(written.role, written.content)] if written.role else []
+        if not entries:
+            why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
+            self.more[0].invented("messages", why, "message.filler")
+            return [_FILLER]
+        if written.role == "assistant" and not self.fold.prefill:
+            why = f"the model needs a user's turn to end with: {_CONTINUED}"
+            self.more[0].invented("messages", why, "message.filler")
+            entries.append(_FILLER)
+        return entries
+
+
+def _turn(role: str, content: tuple[Wire, ...]) -> Wire:
+    return {"role": role, "content": [*content]}
 
 
 def encode_message(message: Message, points: CachePoints, losses: Losses) -> Wire:
@@ -111,25 +228,3 @@ def _without_last_thinking(parts: tuple[AnyPart, ...], losses: Losses) -> tuple[
 def _has_lone_document(parts: Iterable[AnyPart]) -> bool:
     kinds = [isinstance(part, Media) and part.kind == "document" for part in parts]
     return any(kinds) and not any(isinstance(part, Text) and part.text.strip() for part in parts)
-
-
-def _join(turns: list[Wire], turn: Wire) -> None:
-    """Neighbours of one role are one turn."""
-    if turns and turns[-1]["role"] == turn["role"]:
-        turns[-1] = {"role": turn["role"], "content": [*turns[-1]["content"], *turn["content"]]}
-    else:
-        turns.append(turn)
-
-
-def _bounded(turns: list[Wire], profile: ModelProfile, losses: Losses) -> list[Wire]:
-    """The first turn is the user's, and the last one where the model goes on with no turn of its own."""
-    filler: Wire = {"role": "user", "content": [{"text": _CONTINUED}]}
-    if not turns or turns[0]["role"] != "user":
-        why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
-        losses.invented("messages", why, "message.filler")
-        turns = [filler, *turns]
-    if turns[-1]["role"] == "assistant" and not profile.prefill:
-        why = f"the model needs a user's turn to end with: {_CONTINUED}"
-        losses.invented("messages", why, "message.filler")
-        turns = [*turns, filler]
-    return turns

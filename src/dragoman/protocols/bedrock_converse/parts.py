@@ -54,8 +54,9 @@ class CachePoints:
     """The points of one request, in its order. A point of an hour behind one of five minutes is refused, so
     it becomes one of five minutes (docs.aws.amazon.com/bedrock, prompt caching)."""
 
-    def __init__(self, taken: bool, losses: Losses) -> None:
-        self._taken, self._losses, self._short = taken, losses, False
+    def __init__(self, taken: bool, losses: Losses, short: bool = False) -> None:
+        self._taken, self._losses = taken, losses
+        self.short = short  # one of five minutes was written
 
     def after(self, part: AnyPart) -> list[Wire]:
         """The point that `part` asks for, or none."""
@@ -67,11 +68,11 @@ class CachePoints:
         if not self._taken:
             self._losses.dropped(f"{where}.cache", "the model has no prompt cache", "cache.breakpoint")
             return []
-        if cache == "1h" and self._short:
+        if cache == "1h" and self.short:
             why = "no point of an hour stands behind one of five minutes: it is one of five minutes"
             self._losses.changed(f"{where}.cache", why, "cache.breakpoint")
             cache = "5m"
-        self._short = self._short or cache != "1h"
+        self.short = self.short or cache != "1h"
         return [{"cachePoint": {"type": "default"} | ({"ttl": "1h"} if cache == "1h" else {})}]
 
 

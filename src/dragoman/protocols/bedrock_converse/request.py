@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-
-from msgspec.structs import replace
 
 from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import DecodeRun, EncodedMessages, Fold, Pass
+from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.bedrock_converse.messages import (
-    decode_message,
+    ConverseFacts,
+    DecodeConverse,
+    EncodeConverse,
     decode_system,
-    encode_foreign,
-    encode_native,
 )
-from dragoman.protocols.bedrock_converse.parts import CachePoints
+from dragoman.protocols.bedrock_converse.parts import CachePoints, encode_content
 from dragoman.protocols.bedrock_converse.settings import JSON_INSTRUCTION, decode_settings, encode_settings
 from dragoman.protocols.bedrock_converse.tools import decode_choice, decode_tools, encode_tool_config
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME, is_native
@@ -29,16 +26,6 @@ _SYSTEM = "system_blocks"  # key of the extras: blocks of the system that are no
 _UNCACHED = re.compile(
     r"(?:^|\.|/)(?:meta|mistral|cohere|deepseek|openai|qwen|ai21|writer|google|minimax|moonshot)"
 )
-
-
-def read_messages(body: Wire, field: str, protocol: str) -> list[Any]:
-    """They may be missing."""
-    return Fields(body, "", protocol).list(field) or []
-
-
-class DecodeTurns(Fold, frozen=True):
-    def begin(self, state: int | None = None) -> DecodeRun:
-        return DecodeRun(decode_message, "messages", state or 0)
 
 
 def decode_head(body: Wire, losses: Losses) -> Request:
@@ -68,37 +55,40 @@ def decode_head(body: Wire, losses: Losses) -> Request:
     )
 
 
+def _caches(request: Request) -> bool:
+    return is_native(request) or not _UNCACHED.search(request.model)
+
+
+def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
+    short = any(text.cache not in ("", "1h") for text in request.system)
+    return (EncodeConverse(is_native(request), profile.prefill, _caches(request), short),)
+
+
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     """The body wins over the extras, where something was changed since decoding."""
-    request = replace(request, messages=tuple(messages.entries))
-    native = is_native(request)
-    points = CachePoints(native or not _UNCACHED.search(request.model), losses)
-    if native:
-        system, turns = encode_native(request, points, losses)
-    else:
-        system, turns = encode_foreign(request, profile, points, losses)
-    extras = own(request.extras, PROTOCOL_NAME)
-    system += extras.get(_SYSTEM, [])
+    native, extras = is_native(request), own(request.extras, PROTOCOL_NAME)
+    facts: ConverseFacts = messages.facts
+    points = CachePoints(_caches(request), losses)
+    system = encode_content([*request.system, *facts.system], points, losses) + extras.get(_SYSTEM, [])
     if not native and request.settings.output and request.settings.output.kind == "json":
         system.append({"text": JSON_INSTRUCTION})
-    body: Wire = {"messages": turns}
+    body: Wire = {"messages": messages.entries}
     if system:
         body["system"] = system
-    body |= encode_tool_config(request, profile, losses)
-    if native:
-        if "toolConfig" in extras:
-            body["toolConfig"] = extras["toolConfig"] | body.get("toolConfig", {})
-        return {key: value for key, value in extras.items() if key != _SYSTEM} | body
-    return body | encode_settings(request, body, profile, losses)
+    messages.report(losses)
+    body |= encode_tool_config(request, facts.calls, facts.has_tools, profile, losses)
+    if not native:
+        return body | encode_settings(request, body, facts.lacks_thinking, profile, losses)
+    if "toolConfig" in extras:
+        body["toolConfig"] = extras["toolConfig"] | body.get("toolConfig", {})
+    return {key: value for key, value in extras.items() if key != _SYSTEM} | body
 
 
 CONVERSATION = RequestShape(
     protocol=PROTOCOL_NAME,
     field="messages",
-    read=read_messages,
     decode_head=decode_head,
-    decode_messages=lambda head, whole: DecodeTurns(),
-    encode_messages=lambda request, profile: (Pass(),),
+    decode_messages=lambda head, whole: DecodeConverse(),
+    encode_messages=encode_messages,
     encode_around=encode_around,
-    encodes_together=True,
 )

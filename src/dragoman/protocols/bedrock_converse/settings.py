@@ -107,13 +107,15 @@ def _decode_thinking(thinking: Any) -> int | None:
     return budget if type(budget) is int else _BUDGETS.get(str(kind))
 
 
-def encode_settings(request: Request, body: Wire, profile: ModelProfile, losses: Losses) -> Wire:
-    """`body` is what is encoded already: messages and tools."""
+def encode_settings(
+    request: Request, body: Wire, lacks_thinking: bool, profile: ModelProfile, losses: Losses
+) -> Wire:
+    """`body` holds the tools. `lacks_thinking`: the turn that goes on does not begin with thinking."""
     settings, wire = request.settings, Wire()
     inference, more = Wire(), Wire()
     if settings.max_tokens is not None:
         inference["maxTokens"] = settings.max_tokens
-    thinking, effort = _encode_thinking(request, body, profile, losses)
+    thinking, effort = _encode_thinking(request, is_forced(body), lacks_thinking, profile, losses)
     if thinking:
         more["thinking"] = thinking
         _make_room(thinking, inference, profile, losses)
@@ -160,7 +162,7 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
 
 
 def _encode_thinking(
-    request: Request, body: Wire, profile: ModelProfile, losses: Losses
+    request: Request, forced: bool, lacks_thinking: bool, profile: ModelProfile, losses: Losses
 ) -> tuple[Wire | None, str | None]:
     """Claude's `thinking`, and the effort where the model takes one."""
     settings = request.settings
@@ -182,18 +184,16 @@ def _encode_thinking(
     if budget and not takes_effort:
         report_unsent("effort", settings, losses)
     taken = effort if takes_effort else None
-    return _encode_budget(budget or budget_for(settings.effort or "medium"), request, body, losses), taken
-
-
-def _encode_budget(budget: int, request: Request, body: Wire, losses: Losses) -> Wire | None:
-    settings = request.settings
-    where, most = "budget" if settings.budget else "effort", settings.max_tokens
-    problem = ""
-    if is_forced(body):
-        problem = "no thinking together with a forced tool choice"
-    elif _continues_without_thinking(body["messages"]):
+    problem = "no thinking together with a forced tool choice" if forced else ""
+    if lacks_thinking:  # Claude refuses it then, as it does at Anthropic
         problem = "the turn that goes on has no thinking of this model at its beginning"
-    elif most is not None and most <= _LEAST_BUDGET:
+    wanted = budget or budget_for(settings.effort or "medium")
+    return _encode_budget(wanted, settings, problem, losses), taken
+
+
+def _encode_budget(budget: int, settings: Settings, problem: str, losses: Losses) -> Wire | None:
+    where, most = "budget" if settings.budget else "effort", settings.max_tokens
+    if not problem and most is not None and most <= _LEAST_BUDGET:
         problem = f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}"
     if problem:
         losses.dropped(where, problem, f"setting.{where}")
@@ -214,14 +214,6 @@ def _make_room(thinking: Wire, inference: Wire, profile: ModelProfile, losses: L
         most = max(profile.default_output, budget + _LEAST_BUDGET)
         losses.invented("max_tokens", f"thinking needs it: {most}", "setting.max_tokens")
         inference["maxTokens"] = most
-
-
-def _continues_without_thinking(messages: list[Wire]) -> bool:
-    """Whether the conversation ends with the result of a call whose turn does not begin with thinking: Claude
-    refuses thinking then, as it does at Anthropic."""
-    if len(messages) < 2 or not any("toolResult" in block for block in messages[-1]["content"]):
-        return False
-    return "reasoningContent" not in messages[-2]["content"][0]
 
 
 def _other_effort(settings: Settings, profile: ModelProfile, losses: Losses) -> str | None:

@@ -11,17 +11,15 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyTool,
     HostedTool,
-    Message,
     Request,
-    ToolCall,
     ToolChoice,
     ToolDeclaration,
-    ToolResult,
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME, as_it_came, is_native
 
+Calls = tuple[tuple[str, str], ...]  # the names that the history calls, with their places
 _EMPTY_SCHEMA: Wire = {"type": "object", "properties": {}}
 
 
@@ -50,7 +48,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     return declared
 
 
-def encode_tools(request: Request, losses: Losses) -> list[Wire]:
+def encode_tools(request: Request, calls: Calls, losses: Losses) -> list[Wire]:
     """Those that the choice allows; where the history has calls of undeclared tools, these too."""
     choice = request.tool_choice
     allowed = choice.names if choice and choice.mode != "none" and len(choice.names) != 1 else ()
@@ -65,7 +63,7 @@ def encode_tools(request: Request, losses: Losses) -> list[Wire]:
     if allowed:
         why = "Bedrock cannot name a subset: only the allowed tools are sent"
         losses.changed("tool_choice", why, "tool.choice")
-    return encoded or _used(request.messages, losses)
+    return encoded or _used(calls, losses)
 
 
 def _encode_tool(tool: ToolDeclaration) -> Wire:
@@ -78,14 +76,13 @@ def _encode_tool(tool: ToolDeclaration) -> Wire:
     return wire
 
 
-def _used(messages: tuple[Message, ...], losses: Losses) -> list[Wire]:
+def _used(calls: Calls, losses: Losses) -> list[Wire]:
     """Bedrock refuses calls and results where toolConfig is missing ("The toolConfig field must be defined
     when using toolUse and toolResult content blocks", dify#16421)."""
-    used = {part.name: part for message in messages for part in message.parts if isinstance(part, ToolCall)}
-    for name, call in used.items():
+    for name, where in calls:
         why = f"the history calls {name}, which the request does not declare"
-        losses.invented(call.where or name, why, "tool.declaration")
-    return [{"toolSpec": {"name": name, "inputSchema": {"json": _EMPTY_SCHEMA}}} for name in used]
+        losses.invented(where, why, "tool.declaration")
+    return [{"toolSpec": {"name": name, "inputSchema": {"json": _EMPTY_SCHEMA}}} for name, _ in calls]
 
 
 def decode_choice(choice: Any, losses: Losses) -> ToolChoice:
@@ -104,12 +101,14 @@ def decode_choice(choice: Any, losses: Losses) -> ToolChoice:
             )
 
 
-def encode_tool_config(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
-    """Empty where no tool is declared. With the choice "none" the tools are left out, unless the history
-    needs them: then the model may call one."""
+def encode_tool_config(
+    request: Request, calls: Calls, has_tools: bool, profile: ModelProfile, losses: Losses
+) -> Wire:
+    """Empty where no tool is declared. `has_tools`: the history has calls or results. With the choice "none"
+    the tools are left out, unless the history needs them: then the model may call one."""
     choice = request.tool_choice
     if choice and choice.mode == "none":
-        if not any(_holds_tools(message) for message in request.messages):
+        if not has_tools:
             if request.tools:
                 why = "Bedrock has no word for none: the tools are left out"
                 losses.changed("tool_choice", why, "tool.choice")
@@ -118,7 +117,7 @@ def encode_tool_config(request: Request, profile: ModelProfile, losses: Losses) 
             "tool_choice", "Bedrock has no word for none, and the history needs tools", "tool.choice"
         )
         choice = None
-    tools = encode_tools(request, losses)
+    tools = encode_tools(request, calls, losses)
     if not tools:
         if choice and choice.mode == "required":
             losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
@@ -140,10 +139,6 @@ def _encode_choice(choice: ToolChoice, profile: ModelProfile, losses: Losses) ->
             return {"any": {}}
         case _:
             return {"auto": {}}
-
-
-def _holds_tools(message: Message) -> bool:
-    return any(isinstance(part, ToolCall | ToolResult) for part in message.parts)
 
 
 def is_forced(body: Wire) -> bool:
