@@ -179,7 +179,7 @@ class Pipeline:
         """Whether each message is translated by itself; else all are looked at together."""
         edited = (head.compaction or head.edits is not None) and not self._compacts
         codec = self._codec
-        return not edited and codec.session is None and not codec.conversation.encodes_together
+        return not edited and codec.session is None
 
     @property
     def _known_profile(self) -> ModelProfile:

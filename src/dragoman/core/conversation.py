@@ -43,7 +43,6 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     `field` holds the messages; `read` gives them as an array. `decode_head` reads everything else, and
     `decode_messages` gets the head, and whether all messages come together; `decode_holding` is the same for
     messages that come apart, where nothing may go on that later ones change.
-    `encodes_together`: `encode_around` encodes the messages itself, all of them together.
     `finish_head` adds what the conversation says about it. `hoists`: whether an entry of the array declares
     something that `load` adds to the head before the others are decoded. `repeats`: whether nobody but
     `decode_messages` looks at an entry. `head_first`: its losses come first.
@@ -60,7 +59,6 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     repeats: Callable[[Any], bool] | None = None
     load: Callable[[Request, list[tuple[int, Any]], Losses], Request] = no_entry
     head_first: bool = False
-    encodes_together: bool = False
     encode_messages: Callable[[Request, ModelProfile], tuple[Fold, ...]]
     encode_around: Callable[[Request, EncodedMessages, Losses, ModelProfile], Wire]
 

@@ -105,18 +105,6 @@ class EachRun(FoldRun):
         return [function(item, losses) for item in items]
 
 
-class Pass(Fold, frozen=True):
-    """Items as they are."""
-
-    def begin(self, state: Any = None) -> FoldRun:
-        return _Passing()
-
-
-class _Passing(FoldRun):
-    def feed(self, items: Sequence[Any], /) -> Sequence[Any]:
-        return items
-
-
 class DecodeRun(FoldRun):
     """Decodes each entry of the array in `field`; `count` is how many came before."""
 

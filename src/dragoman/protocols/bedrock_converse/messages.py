@@ -66,6 +66,7 @@ class EncodeConverse(Fold, frozen=True):
     prefill: bool
     caches: bool
     short: bool
+    record: bool  # no server answers: nothing is added that one would demand
 
     def begin(self, state: _WrittenState | None = None) -> FoldRun:
         written = state or _WrittenState(short=self.short)
@@ -148,7 +149,7 @@ class _ConverseWriter(_AsItCameWriter):
         if written.is_leading and _is_system(message):
             self.written = replace(written, system=(*written.system, *_texts(message, self.losses)))
             return []
-        turn = encode_message(message, points, self.losses)
+        turn = encode_message(message, points, self.fold.record, self.losses)
         role, content = turn["role"], tuple(turn["content"])
         if not content:
             self.written = replace(written, is_leading=False)
@@ -157,7 +158,7 @@ class _ConverseWriter(_AsItCameWriter):
             self.written = replace(written, content=(*written.content, *content))
             return []
         entries = [_turn(written.role, written.content)] if written.role else []
-        if not written.role and role == "assistant":
+        if not written.role and role == "assistant" and not self.fold.record:
             why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
             self.losses.invented("messages", why, "message.filler")
             entries = [_FILLER]
@@ -169,7 +170,7 @@ class _ConverseWriter(_AsItCameWriter):
         """The open turn, and a turn of the user where the model demands one."""
         written = self.written
         entries = [_turn(written.role, written.content)] if written.role else []
-        if not entries:
+        if not entries and not self.fold.record:
             why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
             self.more[0].invented("messages", why, "message.filler")
             return [_FILLER]
@@ -184,7 +185,7 @@ def _turn(role: str, content: tuple[Wire, ...]) -> Wire:
     return {"role": role, "content": [*content]}
 
 
-def encode_message(message: Message, points: CachePoints, losses: Losses) -> Wire:
+def encode_message(message: Message, points: CachePoints, record: bool, losses: Losses) -> Wire:
     """A message that depends on no other; system text within the conversation is sent as the user's."""
     parts: tuple[AnyPart, ...] = message.parts
     role = "assistant" if message.role == "assistant" else "user"
@@ -195,7 +196,9 @@ def encode_message(message: Message, points: CachePoints, losses: Losses) -> Wir
     if role == "assistant":
         parts = _without_last_thinking(parts, losses)
     blocks = encode_content(parts, points, losses)
-    if _has_lone_document(parts):  # "A text block is required when using documents" (Converse API reference)
+    if (
+        _has_lone_document(parts) and not record
+    ):  # "A text block is required when using documents" (Converse API reference)
         losses.invented(
             message.where, f"Bedrock needs text beside a document: {_SEE_DOCUMENT}", "message.filler"
         )

@@ -61,7 +61,8 @@ def _caches(request: Request) -> bool:
 
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
     short = any(text.cache not in ("", "1h") for text in request.system)
-    return (EncodeConverse(is_native(request), profile.prefill, _caches(request), short),)
+    native, record = is_native(request), profile.transcript
+    return (EncodeConverse(native, profile.prefill, _caches(request), short, record),)
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
@@ -76,7 +77,8 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
     if system:
         body["system"] = system
     messages.report(losses)
-    body |= encode_tool_config(request, facts.calls, facts.has_tools, profile, losses)
+    calls = () if profile.transcript else facts.calls
+    body |= encode_tool_config(request, calls, facts.has_tools, profile, losses)
     if not native:
         return body | encode_settings(request, body, facts.lacks_thinking, profile, losses)
     if "toolConfig" in extras:
