@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from dragoman.core.codec import Codec, Frame, Framing, Pipe, ProtocolLimits, SessionCodec, Stage
 from dragoman.core.errors import UpstreamError, WireError
-from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, unfold
+from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, ResponseStart, unfold
 from dragoman.core.fields import read_body
 from dragoman.core.fold import EncodedMessages, Fold, FoldRun, end, report
 from dragoman.core.jsontext import TOO_DEEP
@@ -628,11 +628,14 @@ def encode_failure(
     first: bytes = b"",
     last: bytes = b"",
     framing: Framing | None = None,
+    start: ResponseStart | None = None,
 ) -> bytes:
-    """A stream that consists of `failure`, or its last event where `first` to `last` went out before it."""
+    """A stream that consists of `failure`, or its last event where `first` to `last` went out before it.
+    `start` names the response, for a protocol whose failed reply is a response too."""
     to_bytes = (framing or find_protocol(client.name).framing).encoder()
     encoder = client.stream_encoder(Losses())
-    frames = [*encoder.feed(ResponseFailed(failure)), *encoder.close()]
+    begun = encoder.feed(start) if start and client.numbered else ()
+    frames = [*begun, *encoder.feed(ResponseFailed(failure)), *encoder.close()]
     if first:
         frames = [client.continued(frames[-1], first, last)]
     return b"".join([*(piece for frame in frames for piece in to_bytes.feed(frame)), *to_bytes.close()])

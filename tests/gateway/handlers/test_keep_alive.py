@@ -123,6 +123,19 @@ def test_a_stored_response_has_the_id_under_which_it_is_found(pinging: Stand) ->
     assert send(pinging.url, "GET", f"{path}/{found[1].decode()}").status == 200
 
 
+def test_a_failure_after_pings_names_its_response(pinging: Stand) -> None:
+    """Nothing is known of one that is stored until the upstream answers."""
+    path, body = asking("openai-responses", "hello there [[fault: hang]]", "short:m", stream=True)
+    got = send(pinging.url, "POST", path, jsontext.encode({**body, "store": True}))
+    assert got.body.startswith(b": keep-alive\n\n")
+    replies = [jsontext.decode(line)["response"] for line in re.findall(rb"data: (.*)", got.body)]
+    assert replies[-1]["status"] == "failed"
+    assert {reply["model"] for reply in replies} == {"short:m"}
+    assert all(reply["created_at"] > 1_700_000_000 for reply in replies)
+    (id,) = {reply["id"] for reply in replies}
+    assert id != "resp_dragoman"
+
+
 def pinged(got: Got, client: str) -> bool:
     return got.status == 200 and got.body.startswith(PING[client])
 

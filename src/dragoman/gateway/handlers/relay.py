@@ -438,7 +438,9 @@ def overdue(seconds: float = 0) -> Failure:
 def failed_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStream | None = None) -> bytes:
     """The end of a stream that failed, for a client that has only received keep-alives."""
     first, last = (sent.first, sent.last) if sent and sent.opened else (b"", b"")
-    return encode_failure(request.client, failure, first, last, framing=request.framing)
+    record = request.record
+    start = ResponseStart(record.id.removeprefix("req_"), record.model, created=int(time.time()))
+    return encode_failure(request.client, failure, first, last, request.framing, start)
 
 
 def opened_stream(request: RoutedRequest) -> bytes:
