@@ -126,6 +126,16 @@ def test_only_the_latest_of_a_lane_is_remembered(stand: Stand):
         assert ask(socket, **request, previous_response_id=first["id"])["error"]["code"] == MISSING
 
 
+def test_a_result_without_its_call_is_refused(stand: Stand):
+    request: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "store": False}
+    call = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+    with connected(stand) as socket:
+        refused = ask(socket, input=[result], **request)
+        assert (refused["status"], refused["error"]["code"]) == (400, "call_not_found")
+        assert ask(socket, input=[call, result], **request)["status"] == "completed"
+
+
 def test_a_failed_continuation_evicts_and_a_fork_does_not(stand: Stand):
     request: dict[str, Any] = {"model": f"openai-chat:{MODELS['openai-chat']}", "store": False}
     result = [{"type": "function_call_output", "call_id": "call_nobody", "output": "x"}]

@@ -98,7 +98,8 @@ class StoredTurns:
         size = len(given.data) + sum(turn.size for turn in turns)
         wire = given.wire
         body = await run_for(size, _joined, request, codec, turns, items)
-        if lane and turns and (failure := codec.unanswered(body.wire)):
+        is_whole = turns or not (storage.previous_id or storage.conversation or storage.item_ids)
+        if lane and is_whole and (failure := codec.unanswered(body.wire)):
             raise ConversationError(failure)
         if not stores or arrived.route.action != "generate":
             return _routed(request, targets, body)
