@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from dragoman.core.jsontext import is_object
 from dragoman.gateway.config.importers.findings import SourceTable
-from dragoman.protocols import upstream_names
 
 
 class Unserved(Exception):
@@ -124,8 +123,6 @@ def _bedrock(model: str, base_url: str, params: SourceTable) -> Server:
     if "embed" in name or "rerank" in name or "stability" in name:
         raise Unserved(f"{name} does not chat, and Bedrock's other APIs are not served", "Call it directly.")
     protocol = "bedrock-invoke" if is_claude else "bedrock-converse"
-    if protocol not in upstream_names():
-        raise Unserved(f"{name} needs Bedrock's Converse", "Route the name to another provider.")
     table: dict[str, Any] = {"protocol": protocol, "region": region or "env:AWS_REGION_NAME"}
     endpoint = environment(params.text("aws_bedrock_runtime_endpoint")) or base_url
     if endpoint:
