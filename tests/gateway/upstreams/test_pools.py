@@ -18,7 +18,7 @@ from dragoman.gateway.config import load
 from dragoman.gateway.upstreams.affinity import LASTS, Affinity
 from dragoman.gateway.upstreams.pools import Pools
 from dragoman.gateway.upstreams.routing import route
-from gateway.canned import Canned
+from gateway.canned import Answer, Canned, chat
 from gateway.conversations.databases import PostgresDatabase
 from gateway.plain import send
 from gateway.running import running
@@ -237,3 +237,21 @@ def test_sessions_are_bounded_and_end():
     assert asyncio.run(affinity.target("d")) == "x"
     now += LASTS + 1
     assert asyncio.run(affinity.target("d")) == ""
+
+
+def test_a_conversation_that_is_continued_by_id_keeps_its_account():
+    """Only its new part is sent: that says nothing of the session."""
+    behind = Canned(Answer(200, chat("hello")))
+    with running(behind) as url:
+        text = f'[providers.up]\nprotocol = "openai-chat"\nbase_url = "{url}"\napi_keys = ["a", "b", "c"]\n'
+        with gateway(text) as stand:
+            for number in range(4):
+                last: dict[str, str] = {}
+                for turn in range(3):
+                    body = {"model": "up:m", "input": f"turn {turn} of {number}", "store": True, **last}
+                    got = send(stand.url, "POST", "/v1/responses", jsontext.encode(body))
+                    last = {"previous_response_id": got.json["id"]}
+    keys = [request.headers["authorization"] for request in behind.requests]
+    conversations = [keys[number * 3 : number * 3 + 3] for number in range(4)]
+    assert [len(set(each)) for each in conversations] == [1, 1, 1, 1]
+    assert len(set(keys)) == 3

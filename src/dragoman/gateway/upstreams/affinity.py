@@ -17,9 +17,10 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import ABSENT, resolve
+from dragoman.core.model import Wire
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.conversations.upstream_sessions import Handles
-from dragoman.gateway.request import RoutedRequest
+from dragoman.gateway.request import GatewayRequest, RoutedRequest
 
 MOST = 100_000
 LASTS = 3600.0  # seconds after the last request
@@ -118,18 +119,22 @@ def session_of(request: RoutedRequest, group: int) -> str:
     arrived = request.arrived
     named = next((value for name in _HEADERS if (value := arrived.headers.get(name))), None)
     if named is None:
-        wire = request.body.wire
+        writer = request.turn_writer  # the client may send only what is new in a conversation
+        wire = writer.body.wire if writer else request.body.wire
         keys = arrived.client.spelling.paths(["cache_key"])
         named = next((value for path in keys if isinstance(value := resolve(wire, path), str)), None)
         if named is None:
             users = [resolve(wire, path) for path in arrived.client.spelling.paths(["user"])]
             user = next((each for each in users if each is not ABSENT), None)
-            named = [user, _beginning(wire.get(arrived.client.turns))]
+            named = [user, _beginning(arrived, wire)]
     return blake2s(jsontext.encode([arrived.scope, request.model, group, named]), digest_size=16).hexdigest()
 
 
-def _beginning(messages: Any) -> Any:
+def _beginning(arrived: GatewayRequest, wire: Wire) -> Any:
     """The messages up to the first one of the user, which every request of a conversation repeats."""
+    messages, codec = wire.get(arrived.client.turns), arrived.protocol_server.turn_codec
+    if codec and not is_array(messages):
+        messages = codec.new_items(wire)  # a text begins a conversation; later requests have it as a message
     if not is_array(messages):
         return messages
     users = [index for index, each in enumerate(messages) if is_object(each) and each.get("role") == "user"]
