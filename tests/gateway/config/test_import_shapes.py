@@ -6,7 +6,6 @@ finding names its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from dragoman.gateway.config import Config, load
+from dragoman.gateway.config import load
 from dragoman.gateway.config.importers.litellm import import_litellm
-from dragoman.gateway.upstreams.routing import UnknownModel, route
+from dragoman.gateway.upstreams.routing import route
+from dragoman.profiles import known
 
 FOLDER = Path(__file__).with_name("litellm")
 SHAPES = {file.stem: file.read_text("utf-8") for file in sorted(FOLDER.glob("*.yaml"))}
+
+
+KEYS = {name: "x" for provider in known().values() for name in provider.key_variables}
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -67,21 +70,23 @@ def test_each_leaf_is_carried_over_or_named(source: str):
     assert lost == []
 
 
-def answered_by(config: Config, name: str) -> bool:
-    """By a target, or by one that only lacks its key here."""
-    try:
-        return bool(route(config, name))
-    except UnknownModel as error:
-        return "none of them has a key" in str(error)
+def wanted(source: str, places: list[str]) -> dict[str, set[str]]:
+    """By the name that a client asks for: the models that LiteLLM asks first, those of the lowest order."""
+    listed: dict[str, dict[float, set[str]]] = {}
+    for place, entry in enumerate(yaml.safe_load(source)["model_list"]):
+        name = entry.get("model_name") if isinstance(entry, dict) else None
+        if not name or "*" in name or is_named(f"model_list[{place}].litellm_params", places):
+            continue
+        params = entry["litellm_params"]
+        listed.setdefault(name, {}).setdefault(params.get("order", 1), set()).add(params["model"])
+    return {name: orders[min(orders)] for name, orders in listed.items()}
 
 
 @pytest.mark.parametrize("source", SHAPES.values(), ids=SHAPES)
-def test_each_name_is_served_or_named(source: str):
+def test_each_name_asks_for_the_models_that_it_asked_for(source: str):
     imported = import_litellm(source)
-    keys = dict.fromkeys(re.findall(r"[A-Z_]+_(?:KEY|TOKEN)\b", source), "x")
-    config = load(imported.text, {**imported.stand_ins, **keys, "OPENAI_API_KEY": "x", "GROQ_API_KEY": "x"})
-    places = [finding.path for finding in imported.findings]
-    for place, entry in enumerate(yaml.safe_load(source)["model_list"]):
-        name = entry.get("model_name") if isinstance(entry, dict) else None
-        if name and "*" not in name and not is_named(f"model_list[{place}].litellm_params", places):
-            assert answered_by(config, name)
+    config = load(imported.text, {**imported.stand_ins, **KEYS})
+    for name, models in wanted(source, [finding.path for finding in imported.findings]).items():
+        first = {target.model for target in route(config, name) if target.group == 0}
+        assert all(any(model.endswith(each) for model in models) for each in first), (name, first)
+        assert all(any(model.endswith(each) for each in first) for model in models), (name, first)
