@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 
 from dragoman import __version__
@@ -100,4 +100,4 @@ def _url(config: Config, request: GatewayRequest) -> str:
 
 @cache
 def _page() -> Template:
-    return Template(files("dragoman.cli").joinpath("landing.html").read_text("utf-8"))
+    return Template(Path(__file__).with_name("landing.html").read_text("utf-8"))
