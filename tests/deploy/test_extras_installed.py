@@ -70,6 +70,8 @@ STORE = (
     "asyncio.run(main())",
     "StoreError",
 )
+LITELLM = "model_list: [{model_name: fast, litellm_params: {model: groq/llama-3.3-70b-versatile}}]\n"
+IMPORT = ("dragoman import litellm config.yaml", "", 'fast = "groq:llama-3.3-70b-versatile"')
 # Extras -> (words, standard input or the program, what stdout has). `SERVE` starts a gateway and asks it.
 SERVE = ("dragoman serve", "", "")
 EXTRAS: dict[str, list[tuple[str, str, str]]] = {
@@ -83,6 +85,8 @@ EXTRAS: dict[str, list[tuple[str, str, str]]] = {
     "cli,client": [AGENT, *TERMINAL],
     "mcp": [AGENT, ("python -c", MCP, "read_file"), (f"{ASK[0]} --mcp x=dragoman\\ mcp", "", ASK[2])],
     "gateway": [MODELS, ("dragoman check", "", "would listen on"), SERVE],
+    "gateway,import": [IMPORT, SERVE],
+    "gateway,hosted": [SERVE],
     "gateway,postgres": [STORE, SERVE],
     "gateway,otel": [SERVE],
     "all": [TRANSLATE, *TERMINAL, AGENT, SERVE],
@@ -104,6 +108,7 @@ class Environment:
         self.folder, self.work = folder / "venv", folder / "work"
         self.work.mkdir()
         (self.work / "in.jsonl").write_text('{"prompt": "hello"}\n')
+        (self.work / "config.yaml").write_text(LITELLM)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder], check=True)
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         places = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "XDG_CONFIG_HOME": str(folder / "config")}
