@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dragoman.core.errors import DragomanError
 from dragoman.core.optional import require
 from dragoman.fetch.guard import AddressGuard
+from dragoman.mcp_client.elicitation import Elicit, answerer
 
 if TYPE_CHECKING:
     import httpx2
@@ -36,7 +37,7 @@ class McpSession:
 
     A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
     the time for connecting, and for each call. `guard` checks the address of a URL; without one any address
-    is reached.
+    is reached. `elicit` answers questions of the server; without it none are asked.
     """
 
     def __init__(
@@ -49,11 +50,12 @@ class McpSession:
         folder: str | os.PathLike[str] | None = None,
         seconds: float = 60.0,
         guard: AddressGuard | None = None,
+        elicit: Elicit | None = None,
     ) -> None:
         require("mcp")
         self.name, self.target, self.seconds = name, target, seconds
         self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
-        self._guard = guard
+        self._guard, self._elicit = guard, elicit
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -128,13 +130,14 @@ class McpSession:
     async def _connect(self) -> AsyncGenerator[mcp.Client]:
         from mcp import Client
 
+        answers: dict[str, Any] = {"elicitation_callback": answerer(self._elicit)} if self._elicit else {}
         async with AsyncExitStack() as stack:
             try:
-                client = await stack.enter_async_context(Client(await self._reach(stack)))
+                client = await stack.enter_async_context(Client(await self._reach(stack), **answers))
             except Exception:
                 if not isinstance(self.target, str) or self._status not in _NOT_STREAMABLE:
                     raise
-                client = await stack.enter_async_context(Client(self._reach_by_sse(self.target)))
+                client = await stack.enter_async_context(Client(self._reach_by_sse(self.target), **answers))
             yield client
 
     async def _reach(self, stack: AsyncExitStack) -> Any:

@@ -19,6 +19,7 @@ from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Base64, Media, Plain, Url
 from dragoman.core.optional import require
 from dragoman.mcp_client.content import split_content
+from dragoman.mcp_client.elicitation import Elicit
 from dragoman.mcp_client.session import McpSession
 from dragoman.toolkit import READING
 from dragoman.toolkit.limits import Limits, bounded
@@ -38,7 +39,8 @@ class McpServer:
     `target` is the URL of a server, or a program that is one, with its arguments.
 
     A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
-    the time for connecting, and for each call; `limits` bounds the results.
+    the time for connecting, and for each call; `limits` bounds the results. `elicit` answers questions that
+    the server asks the user: it gets the question and a JSON Schema, and gives the fields, or None.
     """
 
     def __init__(
@@ -51,10 +53,11 @@ class McpServer:
         folder: str | os.PathLike[str] | None = None,
         seconds: float = 60.0,
         limits: Limits | None = None,
+        elicit: Elicit | None = None,
     ) -> None:
         self.name, self._limits = name, limits or Limits()
         self._session = McpSession(
-            name, target, environ=environ, headers=headers, folder=folder, seconds=seconds
+            name, target, environ=environ, headers=headers, folder=folder, seconds=seconds, elicit=elicit
         )
 
     async def __aenter__(self) -> list[Tool]:
