@@ -44,7 +44,8 @@ class Servers(BaseHTTPRequestHandler):
         called = [{"id": "c", "type": "function", "function": CALL}] if searches else None
         message = {"role": "assistant", "content": "It is 18 degrees.", "tool_calls": called}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if searches else "stop"}
-        self._answer({"id": "r", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+        reply = {"id": "r", "object": "chat.completion", "created": 1, "model": "m"}
+        self._answer({**reply, "choices": [choice]})
 
     def _answer(self, body: Any) -> None:
         data = json.dumps(body).encode()
