@@ -37,6 +37,8 @@ class BackgroundCodec(Struct, frozen=True, kw_only=True):
     starting_after: Callable[[Mapping[str, str]], int]  # of a query; -1: from the beginning
     not_background: Failure  # to cancel something else
     not_streamed: Failure  # to stream what was not created as a stream
+    event_field: str = "type"  # of an event: its name
+    logs_all: bool = False  # what was created without a stream may be streamed; `run_body` asks for one
 
 
 class BatchRequest(Struct, frozen=True):

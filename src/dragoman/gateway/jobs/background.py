@@ -74,7 +74,7 @@ class BackgroundResponses:
         forwarded = request.protocol_server.forwards
         settings = JobSettings(
             {name: request.headers[name] for name in forwarded if name in request.headers},
-            routed.stream,
+            routed.stream or codec.logs_all,
             storage is None or storage.store,
         )
         job = Job(
@@ -97,7 +97,7 @@ class BackgroundResponses:
             expires=now + self._life,
         )
         first = [jsontext.encode(event) for event in codec.first_events(turns.without_secrets(reply))]
-        await self._table.add(job, JobEvents(0, first) if routed.stream else None, self.space)
+        await self._table.add(job, JobEvents(0, first) if settings.stream else None, self.space)
         await self._queue.add([job.ref])
         request.record.action = "enqueue"
         if routed.stream:
@@ -154,7 +154,7 @@ class BackgroundResponses:
 
     async def _follow(self, request: GatewayRequest, job: Job, after: int) -> None:
         """Send the events with a greater number than `after`, until the last one."""
-        writer = request.writer
+        writer, field = request.writer, _codecs(job.protocol)[0].event_field
         await writer.begin(request.content_type)
         changed = asyncio.Event()
         self._followers[job.id].add(changed)
@@ -166,7 +166,7 @@ class BackgroundResponses:
                 events = await self._table.events(job.owner, job.id, after)
                 if events:
                     after, sent_at = events[-1][0], time.monotonic()
-                    await writer.piece(b"".join(_printed(text) for _, text in events))
+                    await writer.piece(b"".join(_printed(text, field) for _, text in events))
                 if ended:
                     break
                 if not events and time.monotonic() - sent_at > _KEEP_ALIVE:
@@ -341,9 +341,9 @@ def _state(job: Job) -> Wire:
     return codec.with_status(reply, "in_progress", None) if job.status == "running" else reply
 
 
-def _printed(text: bytes) -> bytes:
+def _printed(text: bytes, field: str) -> bytes:
     event = jsontext.decode(text)
-    return sse.Encoder().feed(Frame(str(event.get("type") or ""), event))[0]
+    return sse.Encoder().feed(Frame(str(event.get(field) or ""), event))[0]
 
 
 def _refuse_passthrough(targets: tuple[Target, ...]) -> None:
