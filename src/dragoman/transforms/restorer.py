@@ -109,10 +109,11 @@ class Restoration:
     # Calls
 
     def must_hold(self, call: ToolCall, declared: Declaration) -> bool:
-        """Gemini sends the signature of a call after its name; schemas with numbers may need a repair."""
+        """Gemini sends the signature of a call after its name, Interactions with it; schemas with numbers may
+        need a repair."""
         if not call.name:  # it is dropped
             return True
-        if self._ledger.upstream.call_state and not self._ledger.client.call_state:
+        if (call.state or self._ledger.upstream.call_state) and not self._ledger.client.call_state:
             return True
         if call.kind != "function" or type(declared) is not ToolDeclaration:
             return call.kind != "function" or declared is not None
