@@ -148,6 +148,7 @@ SAYS_END = {
     "openai-chat": ["data: [DONE]", '"finish_reason":"stop"', 'data: {"error": 1}'],
     "openai-responses": ["event: response.completed", '"type":"response.completed"'],
     "gemini": ['"finishReason"', '"error"'],
+    "gemini-interactions": ["interaction.completed", '"error"'],
 }
 
 

@@ -22,6 +22,7 @@ TITLES = {
     "openai-responses": "OpenAI Responses",
     "anthropic": "Anthropic",
     "gemini": "Gemini",
+    "gemini-interactions": "Gemini Interactions",
 }
 WIDE = 220  # characters of a line of a stream
 PNG = "iVBORw0KGgo="
@@ -126,6 +127,7 @@ def streamed() -> str:
         stream = dragoman.Exchange(client=protocol, upstream="anthropic").stream()
         out = (stream.feed(data) + stream.close()).decode() if protocol != "anthropic" else data.decode()
         out = re.sub(r'"(created|created_at|completed_at)": ?\d+', r'"\1":1', out.rstrip())
+        out = re.sub(r'"(created|updated)":"[^"]+"', r'"\1":"2026-11-18T12:00:00Z"', out)
         shown = [line if len(line) <= WIDE else line[:WIDE] + "…" for line in out.split("\n")]
         lines += [f"### {name}\n", "\n".join(["```", *shown, "```\n"])]
     return "\n".join(lines)
@@ -174,6 +176,8 @@ def called(protocol: str, uses: list[Wire]) -> Any:
             return fields(body, "status", "output")
         case "anthropic":
             return fields(body, "stop_reason", "content")
+        case "gemini-interactions":
+            return fields(body, "status", "steps")
         case _:
             return fields(body["candidates"][0], "finishReason", "content")
 
@@ -181,7 +185,7 @@ def called(protocol: str, uses: list[Wire]) -> Any:
 def last(protocol: str, request: Wire, count: int) -> Any:
     """What the request ends with: the results."""
     turns = next(request[field] for field in ("messages", "input", "contents") if field in request)
-    return turns[-count:] if protocol in ("openai-chat", "openai-responses") else turns[-1:]
+    return turns[-1:] if protocol in ("anthropic", "gemini") else turns[-count:]
 
 
 def fields(body: Wire, *names: str) -> Wire:

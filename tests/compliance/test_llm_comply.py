@@ -1,4 +1,4 @@
-"""llm-comply's tests of the four client protocols, through the gateway over an upstream of every protocol."""
+"""llm-comply's tests of the client protocols, through the gateway over an upstream of every protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from bench.score import FORMATS, IGNORED
+from bench.score import FORMATS as SCORED
+from bench.score import IGNORED
 
 from gateway.stands import CLIENT_KEY, MODELS, UPSTREAMS, Stand, configuration, demo, gateway
 
@@ -20,6 +21,7 @@ from llm_comply.schema import SpecLoader  # noqa: E402 - it may not be installed
 from llm_comply.tests import get_tests  # noqa: E402 - it may not be installed
 
 SPECS = Path(llm_comply.__file__).parent / "specs"
+FORMATS = {**SCORED, "google-interactions": ("", "", "x-goog-api-key", {})}
 # Tests of reasoning are skipped for models with other names
 NAMES = {"openai-chat": "gpt-5", "anthropic": "claude-sonnet-4-5"}
 CASES = [(name, case.id) for name in FORMATS for case in get_tests(name)]

@@ -1,4 +1,4 @@
-"""Requests without an SDK: exact bytes out, exact bytes back, in any of the four protocols."""
+"""Requests without an SDK: exact bytes out, exact bytes back, in any protocol."""
 
 from __future__ import annotations
 
@@ -75,6 +75,8 @@ def asking(client: str, text: str, model: str, stream: bool = False) -> tuple[st
         case "anthropic":
             body = {"model": model, "max_tokens": 99, "messages": [{"role": "user", "content": text}]}
             return "/v1/messages", {**body, **streamed}
+        case "gemini-interactions":
+            return "/v1beta/interactions", {"model": model, "input": text, "store": False, **streamed}
         case _:
             method = "streamGenerateContent?alt=sse" if stream else "generateContent"
             return f"/v1beta/models/{model}:{method}", {

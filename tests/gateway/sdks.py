@@ -1,4 +1,4 @@
-"""The four official SDKs, each behind the same few methods: a conversation, its turns and its tools.
+"""The official SDKs, each behind the same few methods: a conversation, its turns and its tools.
 
 What an SDK gave is appended to the history as that SDK's users append it.
 """
@@ -19,6 +19,7 @@ from google.genai import types
 
 from dragoman.core import jsontext
 from gateway.stands import CLIENT_KEY
+from seeds.wires import gather_interactions
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(60))
 TOOLS = {
@@ -337,11 +338,104 @@ def _gemini_image(image: bytes) -> types.FunctionResponsePart:
     return types.FunctionResponsePart(inline_data=blob)
 
 
+class FailedStream(Exception):
+    """google-genai hands over the error event of an interaction and raises nothing."""
+
+
+class Interactions:
+    """google-genai's client of Interactions. The history is the row of steps."""
+
+    def __init__(self, url: str, key: str) -> None:
+        options: Any = {"base_url": url, "retry_options": types.HttpRetryOptions(attempts=1)}
+        self.sync = genai.Client(api_key=key, http_options=options)
+        self.asynchronous = lambda: genai.Client(api_key=key, http_options=options).aio
+
+    def user(self, text: str) -> list[Any]:
+        return [{"type": "user_input", "content": [{"type": "text", "text": text}]}]
+
+    def request(self, model: str, history: list[Any], tools: bool = True) -> dict[str, Any]:
+        declared = [
+            {"type": "function", "name": name, "description": words, "parameters": schema(required)}
+            for name, (words, required) in TOOLS.items()
+        ]
+        config = {"thinking_level": "low", "thinking_summaries": "auto"}
+        request = {"model": model, "input": history, "store": False, "generation_config": config}
+        return {**request, **({"tools": declared} if tools else {})}
+
+    def whole(self, request: dict[str, Any]) -> Turn:
+        return self.turn(plain(self.sync.interactions.create(**request)))
+
+    def streamed(self, request: dict[str, Any]) -> Turn:
+        events = [plain(event) for event in self.sync.interactions.create(**request, stream=True)]
+        return self.gathered(events)
+
+    async def awhole(self, request: dict[str, Any]) -> Turn:
+        client = self.asynchronous()
+        try:
+            return self.turn(plain(await client.interactions.create(**request)))
+        finally:
+            await client.aclose()
+
+    async def astreamed(self, request: dict[str, Any]) -> Turn:
+        client = self.asynchronous()
+        try:
+            stream: Any = await client.interactions.create(**request, stream=True)
+            return self.gathered([plain(event) async for event in stream])
+        finally:
+            await client.aclose()
+
+    def gathered(self, events: list[dict[str, Any]]) -> Turn:
+        if events[-1]["event_type"] == "error":
+            raise FailedStream(events[-1]["error"]["message"])
+        return self.turn(gather_interactions(events))
+
+    def turn(self, interaction: dict[str, Any]) -> Turn:
+        steps = interaction["steps"]
+        calls = [
+            Call(step["id"], step["name"], step["arguments"])
+            for step in steps
+            if step["type"] == "function_call"
+        ]
+        said = [block for step in steps if step["type"] == "model_output" for block in step["content"]]
+        thought = [entry for step in steps if step["type"] == "thought" for entry in step.get("summary", ())]
+        assert interaction["status"] == ("requires_action" if calls else "completed")
+        assert interaction["usage"]["total_tokens"] > 0
+        texts, thoughts = ("".join(block["text"] for block in blocks) for blocks in (said, thought))
+        return Turn(texts, calls, thoughts, steps)
+
+    def results(self, turn: Turn, outputs: list[Output]) -> list[Any]:
+        results = [
+            {
+                "type": "function_result",
+                "call_id": call.id,
+                "name": call.name,
+                "result": [{"type": "text", "text": output.text}, *_interactions_image(output.image)],
+                "is_error": output.failed,
+            }
+            for call, output in zip(turn.calls, outputs, strict=True)
+        ]
+        return [*turn.raw, *results]
+
+    def reply_turns(self, turn: Turn) -> list[Any]:
+        return list(turn.raw)
+
+
+def _interactions_image(image: bytes) -> list[Any]:
+    data = base64.b64encode(image).decode()
+    return [{"type": "image", "mime_type": "image/png", "data": data}] if image else []
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """What an SDK gave, as its users put it into a file."""
+    return value.model_dump(mode="json", exclude_none=True)
+
+
 SDKS: dict[str, Any] = {
     "openai-chat": Chat,
     "openai-responses": Responses,
     "anthropic": Anthropic,
     "gemini": Gemini,
+    "gemini-interactions": Interactions,
 }
 MODES = ("whole", "streamed", "awhole", "astreamed")
 

@@ -217,7 +217,7 @@ def recognised(client: str, error: Wire) -> bool:
             return error["type"] == "invalid_request_error" and (
                 "prompt is too long" in message.lower() or "exceed context limit" in message
             )
-        case "gemini":
+        case "gemini" | "gemini-interactions":
             return error["status"] == "INVALID_ARGUMENT" and "token count" in message
         case _:
             words = message.lower()

@@ -23,6 +23,7 @@ PATHS = {
     "openai-responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/alias:generateContent",
+    "gemini-interactions": "/v1beta/interactions",
 }
 SAID: dict[str, dict[str, Any]] = {
     "openai-chat": {"messages": [{"role": "user", "content": "hi"}], "temperature": 1, "max_tokens": 50},
@@ -31,6 +32,11 @@ SAID: dict[str, dict[str, Any]] = {
     "gemini": {
         "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
         "generationConfig": {"temperature": 1, "maxOutputTokens": 50},
+    },
+    "gemini-interactions": {
+        "input": "hi",
+        "store": False,
+        "generation_config": {"temperature": 1, "max_output_tokens": 50},
     },
 }
 ROW = 'alias = { to = "up:m", set = { temperature = 0.25 }, default = { top_p = 0.5, max_tokens = 9 } }\n'

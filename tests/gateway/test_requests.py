@@ -11,6 +11,7 @@ import anthropic
 import openai
 import pytest
 from google.genai import errors
+from google.genai._gaos.lib import compat_errors
 from msgspec import structs
 
 from dragoman.core import jsontext
@@ -191,6 +192,7 @@ WRONG_KEY: dict[str, type[Exception]] = {
     "openai-responses": openai.AuthenticationError,
     "anthropic": anthropic.AuthenticationError,
     "gemini": errors.ClientError,
+    "gemini-interactions": compat_errors.AuthenticationError,
 }
 
 

@@ -8,8 +8,9 @@ import anthropic
 import openai
 import pytest
 from google.genai import errors
+from google.genai._gaos.lib import compat_errors
 
-from gateway.sdks import MODES, SDKS, sdk_of, speaking
+from gateway.sdks import MODES, SDKS, FailedStream, sdk_of, speaking
 from gateway.stands import MODELS, UPSTREAMS, Stand
 from waiting import wait_until
 
@@ -41,11 +42,20 @@ TYPED: dict[str, dict[str, tuple[type[Exception], int]]] = {
         "529": (errors.ServerError, 503),
     },
 }
-BROKEN: dict[str, type[Exception]] = {
+TYPED["gemini-interactions"] = {
+    "400": (compat_errors.BadRequestError, 400),
+    "401": (compat_errors.AuthenticationError, 401),
+    "404": (compat_errors.NotFoundError, 404),
+    "429": (compat_errors.RateLimitError, 429),
+    "500": (compat_errors.InternalServerError, 500),
+    "529": (compat_errors.InternalServerError, 503),
+}
+BROKEN: dict[str, Any] = {
     "openai-chat": openai.APIError,
     "openai-responses": openai.APIError,
     "anthropic": anthropic.APIStatusError,
     "gemini": errors.APIError,
+    "gemini-interactions": (compat_errors.APIError, FailedStream),
 }
 each_client = pytest.mark.parametrize("client", SDKS)
 each_upstream = pytest.mark.parametrize("upstream", UPSTREAMS)

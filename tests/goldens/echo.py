@@ -19,6 +19,12 @@ def next_request(protocol: str, request: Wire, reply: Wire) -> Wire:
             blocks = [{"type": "tool_result", "tool_use_id": call.id, "content": "sunny"} for call in calls]
             turns = [{"role": "assistant", "content": reply["content"]}, {"role": "user", "content": blocks}]
             return {**request, "messages": [*request["messages"], *turns]}
+        case "gemini-interactions":
+            steps = [
+                {"type": "function_result", "call_id": call.id, "name": call.name, "result": "sunny"}
+                for call in calls
+            ]
+            return {**request, "input": [*request["input"], *reply["steps"], *steps]}
         case _:
             parts = [
                 {"functionResponse": {"id": call.id, "name": call.name, "response": {"output": "sunny"}}}

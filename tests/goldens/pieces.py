@@ -1,4 +1,4 @@
-"""Pieces of the four wires, written by hand as the protocols' own clients and servers write them."""
+"""Pieces of the wires, written by hand as the protocols' own clients and servers write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 from seeds.wires import Wire, chunk, dumps, named_sse, sse
 
 CHAT, RESPONSES, ANTHROPIC, GEMINI = "openai-chat", "openai-responses", "anthropic", "gemini"
-MODELS = {CHAT: "gpt-4.1", RESPONSES: "gpt-5.1", ANTHROPIC: "claude-sonnet-4-5", GEMINI: "gemini-3-pro"}
+INTERACTIONS = "gemini-interactions"
+MODELS = {
+    CHAT: "gpt-4.1",
+    RESPONSES: "gpt-5.1",
+    ANTHROPIC: "claude-sonnet-4-5",
+    GEMINI: "gemini-3-pro",
+    INTERACTIONS: "gemini-3-pro",
+}
 
 
 PNG = "iVBORw0KGgo="

@@ -5,13 +5,18 @@ The words are few, so that the goldens can be read from beginning to end.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from goldens import interactions
 from goldens.pieces import (
     ANTHROPIC,
     CHAT,
     CITY,
     GEMINI,
+    INTERACTIONS,
     PNG,
     RESPONSES,
     TEXT_BLOCK,
@@ -760,7 +765,7 @@ TRUNCATION = Scenario(
     },
 )
 
-SCENARIOS: dict[str, Scenario] = {
+_FOUR: dict[str, Scenario] = {
     "text": TEXT,
     "one_call": ONE_CALL,
     "parallel_calls": PARALLEL_CALLS,
@@ -775,4 +780,21 @@ SCENARIOS: dict[str, Scenario] = {
     "broken_stream": Scenario(
         streams={protocol: stream[: len(stream) // 2] for protocol, stream in ONE_CALL.streams.items()}
     ),
+}
+
+
+def _with(given: dict[str, Any], more: Any) -> dict[str, Any]:
+    return given if more is None else {**given, INTERACTIONS: more}
+
+
+_CUT = interactions.STREAMS["one_call"]
+_STREAMS = {**interactions.STREAMS, "broken_stream": _CUT[: len(_CUT) // 2]}
+SCENARIOS = {
+    name: replace(
+        scenario,
+        requests=_with(scenario.requests, interactions.REQUESTS.get(name)),
+        replies=_with(scenario.replies, interactions.REPLIES.get(name)),
+        streams=_with(scenario.streams, _STREAMS.get(name)),
+    )
+    for name, scenario in _FOUR.items()
 }

@@ -26,6 +26,7 @@ from dragoman.framing import sse
 from dragoman.protocols import codec
 from laws.test_exchange_laws import SIGNATURES, echo, folded, response_wire, signed_response, stream_wire
 from recordings.test_recordings import whole_anthropic, whole_gemini
+from seeds.wires import gather_interactions
 
 TOOL = ToolDeclaration("f", "d", {"type": "object", "properties": {}})
 each_protocol = pytest.mark.parametrize("name", SIGNATURES)
@@ -134,6 +135,7 @@ WHOLE: dict[str, Any] = {
     "anthropic": whole_anthropic,
     "gemini": whole_gemini,
     "openai-responses": lambda events: events[-1]["response"],
+    "gemini-interactions": gather_interactions,
 }
 
 
@@ -150,7 +152,8 @@ def test_A6_seals_of_a_gateway_behind_this_one_pass_unchanged(name: str, inner: 
         translating, passing = behind.stream(), front.stream()
         pieces = [translating.feed(piece) for piece in stream_wire(inner, signed_response(inner))]
         out = b"".join(passing.feed(piece) for piece in [*pieces, translating.close()]) + passing.close()
-        events = [jsontext.decode(frame.data) for frame in sse.Decoder().feed(out)]
+        frames = [frame.data for frame in sse.Decoder().feed(out) if frame.data != b"[DONE]"]
+        events = [jsontext.decode(data) for data in frames]
         reply = WHOLE[name](events)
     else:
         made = jsontext.encode(behind.response(response_wire(inner, signed_response(inner))))

@@ -70,6 +70,7 @@ def test_losses_of_known_requests(source: str, target: str) -> None:
 
 
 _SOURCE = {"title": "A", "url": "https://a.test", "start_index": 0, "end_index": 4}
+_CITATION = {**_SOURCE, "type": "url_citation"}
 _PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
 CITED_AND_NAMED: dict[str, Wire] = {
     "openai-chat": {
@@ -136,6 +137,22 @@ CITED_AND_NAMED: dict[str, Wire] = {
                     }
                 ],
             }
+        ]
+    },
+    "gemini-interactions": {
+        "input": [
+            {
+                "type": "user_input",
+                "content": [
+                    {"type": "image", "mime_type": "image/png", "data": "iVBORw0KGgo=", "resolution": "low"},
+                    {"type": "video", "uri": "https://a.test/a.mp4", "resolution": "ultra_high"},
+                ],
+            },
+            {
+                "type": "model_output",
+                "content": [{"type": "text", "text": "Rain", "annotations": [_CITATION]}],
+            },
+            {"type": "user_input", "content": [{"type": "text", "text": "on"}]},
         ]
     },
 }

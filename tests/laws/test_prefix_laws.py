@@ -43,6 +43,7 @@ MODELS = {
     "openai-responses": ("openai", "gpt-5.6"),
     "anthropic": ("anthropic", "claude-sonnet-4-5"),
     "gemini": ("google-ai-studio", "gemini-3-pro"),
+    "gemini-interactions": ("google-ai-studio", "gemini-3-pro"),
 }
 DIALECTS = (None, "hermes", "roo-xml")
 PNG = Media("image", "image/png", Base64("iVBORw0KGgo="))

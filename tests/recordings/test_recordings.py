@@ -18,7 +18,7 @@ from dragoman.core.model import Wire
 from dragoman.framing import jsonarray, sse
 from dragoman.protocols import codec
 from sdks.readers import read
-from seeds.wires import PROTOCOLS, rows
+from seeds.wires import FIVE, gather_interactions, rows
 
 HERE = Path(__file__).parent
 WEATHER, TIME = ("get_weather", {"city": "Paris"}), ("get_time", {})
@@ -36,14 +36,17 @@ SAYS: dict[str, tuple[str, str, list[Any], tuple[int, int]]] = {
     "anthropic.anthropic.sse": (SAID, THOUGHT, [WEATHER], (712, 96)),
     "gemini.google.sse": (SAID, THOUGHT, [WEATHER], (60, 60)),
     "gemini.array.json": (SAID, THOUGHT, [WEATHER], (60, 60)),
+    "gemini-interactions.google.sse": (SAID, THOUGHT, [WEATHER], (60, 60)),
+    "gemini-interactions.search.sse": ("Zürich: rain.", "", [], (1195, 788)),
 }
 CALLED = {
     "openai-chat": "tool_calls",
     "openai-responses": "completed",
     "anthropic": "tool_use",
     "gemini": "STOP",
+    "gemini-interactions": "requires_action",
 }
-ENDED = {**CALLED, "openai-chat": "stop", "anthropic": "end_turn"}
+ENDED = {**CALLED, "openai-chat": "stop", "anthropic": "end_turn", "gemini-interactions": "completed"}
 
 
 def translated(client: str, name: str, size: int) -> bytes:
@@ -55,7 +58,7 @@ def translated(client: str, name: str, size: int) -> bytes:
     return out
 
 
-CASES = [(client, name) for name in SAYS for client in PROTOCOLS if client != name.split(".")[0]]
+CASES = [(client, name) for name in SAYS for client in FIVE if client != name.split(".")[0]]
 
 
 @rows("client, name", CASES)
@@ -121,6 +124,7 @@ def whole_of(name: str) -> Wire:
         "openai-responses": lambda events: events[-1]["response"],
         "anthropic": whole_anthropic,
         "gemini": whole_gemini,
+        "gemini-interactions": gather_interactions,
     }[protocol](events)
 
 

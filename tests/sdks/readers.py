@@ -17,11 +17,16 @@ import openai
 from anthropic.types import Message, RawMessageStreamEvent
 from google import genai
 from google.genai import types
+from google.genai._gaos.types.interactions.interaction import Interaction
+from google.genai._gaos.types.interactions.interactionsseevent import (
+    InteractionSSEEvent,
+    UnknownInteractionSSEEvent,
+)
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from seeds.wires import frames
+from seeds.wires import frames, gather_interactions
 
 
 class Seen(NamedTuple):
@@ -59,6 +64,7 @@ _google = genai.Client(
 _chunk = TypeAdapter(ChatCompletionChunk)
 _responses_event: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 _anthropic_event: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+_interaction_event: TypeAdapter[Any] = TypeAdapter(InteractionSSEEvent)
 
 
 def read(protocol: str, body: bytes, streamed: bool) -> Seen:
@@ -181,9 +187,40 @@ def _of_chunks(chunks: list[types.GenerateContentResponse]) -> Seen:
     return Seen(text, thoughts, calls, stop)
 
 
+def _interaction() -> Seen:
+    Interaction.model_validate_json(SERVER.body)
+    return _of_interaction(_google.interactions.create(model="m", input="Hi"))
+
+
+def _interaction_stream() -> Seen:
+    for frame in frames(SERVER.body):
+        if frame != "[DONE]":
+            assert not isinstance(_interaction_event.validate_python(frame), UnknownInteractionSSEEvent)
+    events: list[Any] = list(_google.interactions.create(model="m", input="Hi", stream=True))
+    raw = [event.model_dump(exclude_none=True) for event in events]
+    return _of_interaction(Interaction.model_validate(gather_interactions(raw)))
+
+
+def _of_interaction(interaction: Any) -> Seen:
+    text = thoughts = ""
+    calls: list[tuple[str, Any]] = []
+    for step in interaction.steps:
+        match step.type:
+            case "model_output":
+                text += "".join(getattr(block, "text", "") for block in step.content or ())
+            case "thought":
+                thoughts += "".join(getattr(entry, "text", "") for entry in step.summary or ())
+            case "function_call":
+                calls.append((step.name, step.arguments))
+            case _:
+                pass
+    return Seen(text, thoughts, calls, interaction.status)
+
+
 _READERS: dict[str, tuple[Callable[[], Seen], Callable[[], Seen]]] = {
     "openai-chat": (_chat, _chat_stream),
     "openai-responses": (_responses, _responses_stream),
     "anthropic": (_messages, _messages_stream),
     "gemini": (_gemini, _gemini_stream),
+    "gemini-interactions": (_interaction, _interaction_stream),
 }

@@ -15,9 +15,9 @@ from dragoman.core.model import Reasoning, Refusal, Response, State, Stop, Text,
 from dragoman.framing import sse
 from dragoman.protocols import codec
 from sdks.readers import Seen, read
-from seeds.wires import PAIRS, rows
+from seeds.wires import PAIRS_OF_FIVE, rows
 
-CHAT, RESPONSES, ANTHROPIC, GEMINI = dragoman.protocols()
+CHAT, RESPONSES, ANTHROPIC, GEMINI, INTERACTIONS = dragoman.protocols()
 SPELLED = 'Zürich → 東京 🌍 "quoted" back\\slash\n\ttab \u2028\u2029\x85\x0b\x0c\x1c <b>&amp;</b> \x7f'
 USAGE = Usage(40, 9, 30, 0, 2)
 
@@ -72,6 +72,7 @@ STOPS: dict[str, dict[str, str]] = {
     RESPONSES: {"end": "completed", "tool_calls": "completed", "length": "max_output_tokens"},
     ANTHROPIC: {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"},
     GEMINI: {"end": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS"},
+    INTERACTIONS: {"end": "completed", "tool_calls": "requires_action", "length": "incomplete"},
 }
 # The text of a refusal survives everywhere; whether it differs from an answer depends on both wires
 REFUSED = {
@@ -79,6 +80,7 @@ REFUSED = {
     RESPONSES: ("completed", "content_filter"),
     ANTHROPIC: ("refusal",),
     GEMINI: ("SAFETY",),
+    INTERACTIONS: ("completed", "incomplete"),
 }
 
 
@@ -102,7 +104,7 @@ def wire(upstream: str, given: Response, streamed: bool) -> bytes:
     return b"".join(piece for frame in frames for piece in printer.feed(frame))
 
 
-@rows("client, upstream, case", PAIRS, CASES)
+@rows("client, upstream, case", PAIRS_OF_FIVE, CASES)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_the_sdk_of_the_client_reads_the_reply_of_the_upstream(
     client: str, upstream: str, case: str, streamed: bool

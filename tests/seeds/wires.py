@@ -13,6 +13,8 @@ Wire = dict[str, Any]
 PROTOCOLS = ("openai-chat", "openai-responses", "anthropic", "gemini")
 PAIRS = [(a, b) for a in PROTOCOLS for b in PROTOCOLS if a != b]
 ALL_PAIRS = [(a, b) for a in PROTOCOLS for b in PROTOCOLS]
+FIVE = (*PROTOCOLS, "gemini-interactions")
+PAIRS_OF_FIVE = [(a, b) for a in FIVE for b in FIVE if a != b]
 
 
 class Call(NamedTuple):
@@ -82,6 +84,11 @@ def whole_reply(protocol: str, reply_text: str = "", calls: Iterable[Call] = ())
                 "stop_sequence": None,
                 "usage": {"input_tokens": 3, "output_tokens": 5},
             }
+        case "gemini-interactions":
+            steps = [_output_step(reply_text)] if reply_text else []
+            steps += [_call_step(call) for call in calls]
+            status = "requires_action" if calls else "completed"
+            return {"id": "int_1", "object": "interaction", "model": "m", "status": status, "steps": steps}
         case _:
             parts: list[Wire] = [{"text": reply_text}] if reply_text else []
             parts += [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments}} for c in calls]
@@ -100,6 +107,8 @@ def streamed_reply(protocol: str, reply_text: str = "", calls: Iterable[Call] = 
             return named_sse(*({**event, "sequence_number": number} for number, event in events))
         case "anthropic":
             return named_sse(*_anthropic_events(reply_text, calls))
+        case "gemini-interactions":
+            return sse_of_events(*_interactions_events(reply_text, calls))
         case _:
             return sse(whole_reply("gemini", reply_text, calls))
 
@@ -112,6 +121,12 @@ def sse(*frames: Any) -> bytes:
 def named_sse(*frames: Wire) -> bytes:
     """Events named by their `type`, as Messages and Responses stream."""
     return "".join(f"event: {f['type']}\ndata: {dumps(f)}\n\n" for f in frames).encode()
+
+
+def sse_of_events(*frames: Wire) -> bytes:
+    """Events named by their `event_type`, as Interactions streams."""
+    events = [f"event: {f['event_type']}\ndata: {dumps(f)}\n\n" for f in frames]
+    return "".join([*events, "event: done\ndata: [DONE]\n\n"]).encode()
 
 
 def chunk(delta: Wire | None = None, finish: str | None = None, **more: Any) -> Wire:
@@ -161,6 +176,9 @@ def read_calls(protocol: str, body: Wire) -> list[Call]:
         case "anthropic":
             blocks = [block for block in body["content"] if block["type"] == "tool_use"]
             return [Call(block["id"], block["name"], block["input"]) for block in blocks]
+        case "gemini-interactions":
+            steps = [step for step in body["steps"] if step["type"] == "function_call"]
+            return [Call(step["id"], step["name"], step["arguments"]) for step in steps]
         case _:
             parts = body["candidates"][0]["content"]["parts"]
             calls = [part["functionCall"] for part in parts if "functionCall" in part]
@@ -177,6 +195,9 @@ def read_text(protocol: str, body: Wire) -> str:
             return "".join(part.get("text", "") for part in parts)
         case "anthropic":
             return "".join(block["text"] for block in body["content"] if block["type"] == "text")
+        case "gemini-interactions":
+            blocks = [b for step in body["steps"] if step["type"] == "model_output" for b in step["content"]]
+            return "".join(block.get("text", "") for block in blocks)
         case _:
             parts = body["candidates"][0]["content"]["parts"]
             return "".join(p["text"] for p in parts if "text" in p and not p.get("thought"))
@@ -192,6 +213,8 @@ def read_stop(protocol: str, body: Wire) -> str:
             return details["reason"] if details else body["status"]
         case "anthropic":
             return body["stop_reason"]
+        case "gemini-interactions":
+            return body["status"]
         case _:
             return body["candidates"][0]["finishReason"]
 
@@ -206,6 +229,8 @@ def gathered(protocol: str, data: bytes) -> Wire:
             return events[-1]["response"]
         case "anthropic":
             return _gather_anthropic(events)
+        case "gemini-interactions":
+            return gather_interactions([event for event in events if event != "[DONE]"])
         case _:
             return _gather_gemini(events)
 
@@ -282,6 +307,74 @@ def _gather_gemini(chunks: list[Wire]) -> Wire:
             parts += found.get("content", {}).get("parts") or ()
             candidate |= {key: value for key, value in found.items() if key != "content"}
     return body
+
+
+def gather_interactions(events: list[Wire]) -> Wire:
+    steps: list[Wire] = []
+    body: Wire = {}
+    for event in events:
+        match event["event_type"]:
+            case "step.start":
+                assert event["index"] == len(steps)
+                steps.append({**event["step"]})
+            case "step.delta":
+                _add_delta(steps[event["index"]], event["delta"])
+            case "step.stop":
+                step = steps[event["index"]]
+                if "spelled" in step:
+                    step["arguments"] = json.loads(step.pop("spelled") or "{}")
+            case "interaction.completed":
+                body = event["interaction"]
+            case "error":
+                return event
+            case _:
+                pass
+    return {**body, "steps": [step for step in steps if "spelled" not in step]}  # without a call that was cut
+
+
+def _add_delta(step: Wire, delta: Wire) -> None:
+    match delta["type"]:
+        case "text":
+            content = step.setdefault("content", [])
+            if not content or content[-1]["type"] != "text":
+                content.append({"type": "text", "text": ""})
+            content[-1]["text"] += delta["text"]
+        case "text_annotation_delta":
+            step["content"][-1].setdefault("annotations", []).extend(delta["annotations"])
+        case "arguments_delta":
+            step["spelled"] = step.get("spelled", "") + delta["arguments"]
+        case "thought_summary":
+            summary = step.setdefault("summary", [{"type": "text", "text": ""}])
+            summary[0]["text"] += delta["content"]["text"]
+        case "thought_signature":
+            step["signature"] = delta["signature"]
+        case _:
+            step.setdefault("content", []).append(delta)
+
+
+def _output_step(reply_text: str) -> Wire:
+    return {"type": "model_output", "content": [{"type": "text", "text": reply_text}]}
+
+
+def _call_step(call: Call) -> Wire:
+    return {"type": "function_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _interactions_events(reply_text: str, calls: tuple[Call, ...]) -> Iterable[Wire]:
+    body = whole_reply("gemini-interactions", reply_text, calls)
+    frame = {key: value for key, value in body.items() if key != "steps"}
+    yield {"event_type": "interaction.created", "interaction": {**frame, "status": "in_progress"}}
+    for place, step in enumerate(body["steps"]):
+        if step["type"] == "model_output":
+            yield {"event_type": "step.start", "index": place, "step": {"type": "model_output"}}
+            yield {"event_type": "step.delta", "index": place, "delta": {"type": "text", "text": reply_text}}
+        else:
+            yield {"event_type": "step.start", "index": place, "step": {**step, "arguments": {}}}
+            for half in _halves(Call(step["id"], step["name"], step["arguments"])):
+                delta = {"type": "arguments_delta", "arguments": half}
+                yield {"event_type": "step.delta", "index": place, "delta": delta}
+        yield {"event_type": "step.stop", "index": place}
+    yield {"event_type": "interaction.completed", "interaction": frame}
 
 
 def _message_item(reply_text: str) -> Wire:

@@ -25,6 +25,7 @@ _FOLDERS = {
     "openai-responses": "openai_responses",
     "anthropic": "anthropic",
     "gemini": "gemini",
+    "gemini-interactions": "gemini_interactions",
 }
 # Protocols that only upstreams speak
 _UPSTREAM_FOLDERS = {

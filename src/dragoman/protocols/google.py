@@ -1,4 +1,4 @@
-"""What Google's two APIs, generateContent and Interactions, share: errors, model lists, files, times."""
+"""What Google's two APIs, generateContent and Interactions, share: schemas, errors, lists, files, times."""
 
 from __future__ import annotations
 
@@ -8,10 +8,26 @@ from datetime import datetime
 from typing import Any
 
 from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow, status_of, with_opening, words
-from dragoman.core.fields import Table
+from dragoman.core.fields import Table, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Base64, Failure, FailureKind, Plain, Wire
+from dragoman.core.schema_rules import SchemaRules
 from dragoman.core.server import ListedModel, listed, rows
+
+# Schemas
+
+# JSON Schema in declarations: Gemini honours these keywords. It takes `$ref` only into `$defs`, alone in its
+# node, and a cycle only through a property that is not required (seen in real traffic).
+GOOGLE_SCHEMAS = SchemaRules(
+    vendor="Gemini",
+    keywords=word_set(
+        "$defs $ref type format title description enum items prefixItems minItems maxItems minimum "
+        "maximum anyOf properties additionalProperties required propertyOrdering"
+    ),
+    cycles="optional",
+    plain_root=True,
+    largest_max_items=960,  # beyond this Gemini refuses the request and does not say why
+)
 
 # Errors
 

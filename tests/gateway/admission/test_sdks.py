@@ -10,6 +10,7 @@ import openai
 import pytest
 from google import genai
 from google.genai import errors, types
+from google.genai._gaos.lib import compat_errors
 
 from dragoman.gateway.admission.counters import Decision, RateLimitState
 from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit
@@ -21,12 +22,14 @@ LIMITED: dict[str, tuple[type[Exception], int, str]] = {
     "openai-responses": (openai.RateLimitError, 429, "rate_limit_exceeded"),
     "anthropic": (anthropic.RateLimitError, 429, "rate_limit_error"),
     "gemini": (errors.ClientError, 429, "RESOURCE_EXHAUSTED"),
+    "gemini-interactions": (compat_errors.RateLimitError, 429, "RESOURCE_EXHAUSTED"),
 }
 OVERLOADED: dict[str, tuple[type[Exception], int, str]] = {
     "openai-chat": (openai.InternalServerError, 503, ""),
     "openai-responses": (openai.InternalServerError, 503, ""),
     "anthropic": (anthropic.InternalServerError, 529, "overloaded_error"),
     "gemini": (errors.ServerError, 503, "UNAVAILABLE"),
+    "gemini-interactions": (compat_errors.InternalServerError, 503, "UNAVAILABLE"),
 }
 each_client = pytest.mark.parametrize("client", SDKS)
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -80,7 +83,7 @@ def test_a_typed_error(
 def patient(client: str, url: str) -> Any:
     """The SDK with its own retries. Gemini's must be configured for them, and ignores Retry-After."""
     sdk = SDKS[client](url, CLIENT_KEY)
-    if client != "gemini":
+    if not client.startswith("gemini"):
         sdk.sync = sdk.sync.with_options(max_retries=2)
         return sdk
     retries = types.HttpRetryOptions(attempts=3, initial_delay=0.05, max_delay=0.1)

@@ -35,6 +35,7 @@ PING = {
     "openai-responses": b"event: response.created\ndata: ",
     "anthropic": b'event: ping\ndata: {"type": "ping"}\n\n',
     "gemini": b"\n",
+    "gemini-interactions": b": keep-alive\n\n",
 }
 PAIRS = [
     (client, upstream)

@@ -1,11 +1,9 @@
 """Google Gemini (generateContent)."""
 
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
-from dragoman.core.fields import word_set
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.core.protocol import Protocol
-from dragoman.core.schema_rules import SchemaRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.request import CONVERSATION
@@ -16,20 +14,7 @@ from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, del
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.usual_reply import read_usual_reply
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
-from dragoman.protocols.google import encode_error
-
-# `parametersJsonSchema` honours these keywords. It takes `$ref` only into `$defs`, alone in its node, and a
-# cycle only through a property that is not required (seen in real traffic).
-SCHEMA_RULES = SchemaRules(
-    vendor="Gemini",
-    keywords=word_set(
-        "$defs $ref type format title description enum items prefixItems minItems maxItems minimum "
-        "maximum anyOf properties additionalProperties required propertyOrdering"
-    ),
-    cycles="optional",
-    plain_root=True,
-    largest_max_items=960,  # beyond this Gemini refuses the request and does not say why
-)
+from dragoman.protocols.google import GOOGLE_SCHEMAS, encode_error
 
 LIMITS = ProtocolLimits(
     hosted=HostedCodec(
@@ -52,7 +37,7 @@ LIMITS = ProtocolLimits(
     text_state=True,
     text_pieces=True,
     reasoning_state=False,  # Gemini CLI keeps no thoughts in its history
-    schema_rules=SCHEMA_RULES,
+    schema_rules=GOOGLE_SCHEMAS,
 )
 
 CODEC = Codec(

@@ -1,0 +1,70 @@
+"""Content blocks of media <-> media: image, audio, document and video, by bytes or by URI."""
+
+from __future__ import annotations
+
+from dragoman.core.errors import WireError
+from dragoman.core.fields import Fields, own
+from dragoman.core.losses import Losses
+from dragoman.core.model import Base64, FileId, Media, MediaKind, Url, Wire
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_CONTENT, native
+from dragoman.protocols.google import (
+    GOOGLE_FILES,
+    USUAL_TYPES,
+    base64_of,
+    is_google_file,
+    plain_text,
+    standard_base64,
+    type_of_url,
+)
+
+KINDS: dict[str, MediaKind] = {kind: kind for kind in ("image", "document", "audio", "video")}
+_DETAILS = frozenset({"low", "high"})
+
+
+def decode_media(fields: Fields, kind: MediaKind, losses: Losses) -> Media:
+    """Data in the URL-safe alphabet is also kept in the extras as it came."""
+    media_type, uri = fields.nonempty("mime_type"), fields.nonempty("uri")
+    detail = str(fields.rest.get("resolution") or "")
+    if uri:
+        source = FileId(uri, GOOGLE_FILES) if is_google_file(uri) else Url(uri)
+    elif sent := fields.nonempty("data"):
+        source = Base64(standard_base64(sent))
+        if media_type.startswith("text/"):
+            source = plain_text(source) or source
+        if base64_of(source) != sent:
+            fields.rest["data"] = sent
+    else:
+        raise WireError(PROTOCOL_NAME, fields.where, "expected data or uri, got neither")
+    known = detail if detail in _DETAILS else ""
+    if detail and not known:
+        losses.dropped(fields.path("resolution"), f"only {PROTOCOL_NAME} has {detail}", "media.detail")
+    extras = fields.extras(losses, quiet=QUIET_CONTENT)
+    return Media(kind, media_type, source, detail=known, where=fields.where, extras=extras)
+
+
+def encode_media(media: Media, losses: Losses) -> Wire:
+    ours, wire = native(media), {"type": media.kind}
+    match media.source:
+        case Url(uri):  # Google's server fetches it (G72); a translator must not
+            wire["uri"] = uri
+            if media_type := media.media_type or ("" if ours else type_of_url(uri)):
+                wire["mime_type"] = media_type
+        case FileId(uri, origin) if origin == GOOGLE_FILES:
+            wire |= {"uri": uri} | ({"mime_type": media.media_type} if media.media_type else {})
+        case FileId(origin=origin):
+            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
+            return {"type": "text", "text": f"[{media.kind} left out: only {origin} can open it]"}
+        case source:
+            wire["data"] = base64_of(source)
+            media_type = media.media_type or ("" if ours else USUAL_TYPES[media.kind])
+            if media_type and not media.media_type:
+                why = f"{PROTOCOL_NAME} requires it: {media_type}"
+                losses.invented(f"{media.where}.mime_type", why, "media.type")
+            wire |= {"mime_type": media_type} if media_type else {}
+    if ours:
+        return wire | own(media.extras, PROTOCOL_NAME)
+    if media.name:
+        losses.dropped(f"{media.where}.name", f"media of {PROTOCOL_NAME} have no names", "media.name")
+    if media.detail in _DETAILS and media.kind in ("image", "video"):
+        wire["resolution"] = media.detail
+    return wire

@@ -1,0 +1,206 @@
+"""A server of Interactions as its clients see it: paths, accounting, stored interactions.
+
+Only steps are inherited from a stored interaction: instructions, tools and settings are sent anew in every
+request. The model lists are those of generateContent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from dragoman.core.codec import Frame, Http, same_path
+from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
+from dragoman.core.errors import WireError
+from dragoman.core.events import fold
+from dragoman.core.fields import describe
+from dragoman.core.jsontext import Glance, Once, is_object
+from dragoman.core.losses import Losses
+from dragoman.core.model import Failure, Wire
+from dragoman.core.server import Accounting, ProtocolServer, ReplyFacts, Route, count, rows
+from dragoman.protocols.gemini_interactions.background import BACKGROUND, numbered
+from dragoman.protocols.gemini_interactions.errors import decode_error
+from dragoman.protocols.gemini_interactions.messages import Lone, read_input
+from dragoman.protocols.gemini_interactions.parts import CONTENT
+from dragoman.protocols.gemini_interactions.response import decode_usage, encode_response
+from dragoman.protocols.gemini_interactions.stream_decoder import StreamDecoder
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
+from dragoman.protocols.google import decode_models, encode_model, encode_models
+
+# google-genai 3 uses v1, its earlier versions and most users of REST v1beta
+HTTP = Http(
+    path=same_path("/v1/interactions"),
+    authenticate=lambda credential, request: {"x-goog-api-key": credential.key},
+    signs=False,
+)
+_VERSIONS = ("v1", "v1beta", "v1beta1", "v1beta2", "v1alpha")
+_PLACES = ("", "projects/{project}/locations/{location}/")  # the second: of Vertex AI
+
+
+def _read_query(query: Mapping[str, str]) -> dict[str, Any]:
+    """The whole timeline is that of the stored turns; a stream never repeats the input."""
+    stream = query.get("stream") == "true"
+    whole = query.get("include_input") == "true" and not stream
+    return {"stream": stream} | ({"action": "items"} if whole else {})
+
+
+ROUTES = tuple(
+    route
+    for base in (f"/{version}/{place}interactions" for version in _VERSIONS for place in _PLACES)
+    for route in (
+        Route("POST", base, "generate"),
+        Route("GET", f"{base}/{{id}}", "retrieve", query=_read_query),
+        Route("DELETE", f"{base}/{{id}}", "delete"),
+        Route("POST", f"{base}/{{id}}/cancel", "cancel"),
+    )
+)
+
+
+# Stored interactions
+
+
+def decode_storage(request: Wire) -> StorageRequest:
+    """An interaction is stored unless the request says `store: false`."""
+    previous, store = request.get("previous_interaction_id"), request.get("store")
+    if previous is not None and type(previous) is not str:
+        problem = f"expected a string, got {describe(previous)}"
+        raise WireError(PROTOCOL_NAME, "previous_interaction_id", problem)
+    background = request.get("background") is True
+    if background and store is False:
+        problem = "expected store to be true: its reply is polled by its id"
+        raise WireError(PROTOCOL_NAME, "background", problem)
+    return StorageRequest(previous or "", (), store is not False, store is True, background)
+
+
+def new_items(request: Wire) -> list[Any]:
+    """The steps that a request adds: a text or blocks are what the user said."""
+    entries = [entry.wire if type(entry) is Lone else entry for entry in read_input(request)]
+    steps: list[Any] = []
+    said: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            said.append({"type": "text", "text": entry})
+        elif is_object(entry) and entry.get("type") in CONTENT:
+            said.append(entry)
+        else:
+            steps += [*_said(said), entry]
+            said = []
+    return steps + _said(said)
+
+
+def _said(blocks: list[Any]) -> list[Any]:
+    return [{"type": "user_input", "content": blocks}] if blocks else []
+
+
+def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -> Wire:
+    """The request with the steps that it continues. Without any it is the same object."""
+    if not (before or request.get("store") or "previous_interaction_id" in request):
+        return request
+    joined = {key: request[key] for key in request if key != "previous_interaction_id"}
+    joined["store"] = False  # our store does it
+    if before:
+        earlier = [step for past in before for step in (*past.items, *rows(past.reply.get("steps")))]
+        joined["input"] = earlier + new_items(request)
+    return joined
+
+
+def label_reply(reply: Wire, id: str, previous: str, stored: bool) -> Wire:
+    return {**reply, "id": id} | ({"previous_interaction_id": previous} if previous else {})
+
+
+def without_secrets(value: Wire) -> Wire:
+    """A reply or step without the headers of the MCP servers that its `tools` declare."""
+    tools = rows(value.get("tools"))
+    if not any("headers" in tool for tool in tools):
+        return value
+    return {**value, "tools": [{key: tool[key] for key in tool if key != "headers"} for tool in tools]}
+
+
+def reply_of_stream(frames: Sequence[Frame]) -> Wire | None:
+    """The whole interaction: the event that ends a stream has none of the steps."""
+    decoder = StreamDecoder(Losses())
+    try:
+        events = [event for frame in frames for event in decoder.feed(frame)]
+        return encode_response(fold([*events, *decoder.close()]), Losses())
+    except Exception:  # a stream that failed, or that nobody can read
+        return None
+
+
+def encode_timeline(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
+    """The last interaction, with the input that it was given."""
+    last = turns[-1]
+    return {**last.reply, "steps": [*last.items, *rows(last.reply.get("steps"))]}
+
+
+def _unknown(id: str) -> Failure:
+    return Failure("not_found", f"No interaction with id {id!r} is kept here.", 404, "not_kept")
+
+
+STORED_INTERACTIONS = TurnCodec(
+    decode_storage=decode_storage,
+    new_items=new_items,
+    inherited_settings=lambda request: {},
+    join=join,
+    items_by_id=lambda items, reply: {},
+    label_reply=label_reply,
+    without_secrets=without_secrets,
+    reply_of_stream=reply_of_stream,
+    replayed=numbered,
+    unknown_conversation=_unknown,
+    unknown_item=_unknown,
+    id_prefix="int_",
+    reply_field="interaction",
+    reply_markers=(b"interaction.created", b"interaction.completed"),
+    end_types=frozenset({"interaction.completed"}),
+    encode_items=encode_timeline,
+    upstream_path=lambda id, items: f"/v1/interactions/{quote(id, safe='')}",
+)
+
+
+# Accounting
+
+
+class _StepGlance(TypedDict, total=False):
+    type: Any
+
+
+class _ReplyGlance(TypedDict, total=False):
+    model: Once
+    status: Any
+    error: Any
+    errors: Any
+    steps: list[_StepGlance] | None
+    usage: Any
+
+
+_REPLY = Glance(_ReplyGlance)
+
+
+def _glance_reply(body: bytes) -> ReplyFacts | None:
+    reply: Any = _REPLY.read(body)
+    return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "model")
+
+
+ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
+    reply=_glance_reply,
+    tools=lambda body: count(body.get("tools")),
+    calls=lambda body: sum(step.get("type") == "function_call" for step in rows(body.get("steps"))),
+    usage=lambda usage: decode_usage(usage),
+    usage_field="usage",
+    call_hint=b"function_call",
+    call_mark=r'"type":\s*"function_call"',
+)
+SERVER = ProtocolServer(
+    routes=ROUTES,
+    models_path="/v1beta/models?pageSize=1000",
+    decode_models=decode_models,
+    encode_models=encode_models,
+    encode_model=encode_model,
+    encode_count=lambda tokens: {"totalTokens": tokens},
+    accounting=ACCOUNTING,
+    required=("input",),
+    forwards=("api-revision",),
+    turn_codec=STORED_INTERACTIONS,
+    background=BACKGROUND,
+)
