@@ -478,7 +478,7 @@ def test_the_metrics_of_workers_are_those_of_the_gateway(tmp_path: Path) -> None
             page = urllib.request.urlopen(f"{url}/metrics", timeout=LONG).read()
             return sum(families(page).get("dragoman_requests_total", {}).values())
 
-        wait_until(lambda: [total() for _ in range(6)] == [12.0] * 6)
+        wait_until(lambda: [total() for _ in range(6)] == [3.0 * len(PROTOCOLS)] * 6)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
