@@ -67,7 +67,9 @@ class ExchangePlan:
         self.is_foreign = self.client.codec.name != self.upstream.codec.name
         self.compacts = not self.is_foreign and not dialect  # the upstream understands a request for it
         self.overrides = overrides
-        self.forwards = client == upstream and not (dialect or recover or images == "summary")
+        # a cloud may take the very requests of a vendor, at another address
+        same = self.client.codec.conversation is self.upstream.codec.conversation
+        self.forwards = same and not (dialect or recover or images == "summary")
         self.translation = TranslationPlan(
             self.client.codec.client_limits,
             self.upstream,

@@ -18,7 +18,7 @@ from dragoman.core.errors import ConfigError
 from dragoman.framing.aws_events import AWS_CHUNKS, AWS_EVENTS
 from dragoman.gateway.config import load
 from dragoman.protocols.aws import signature
-from gateway.canned import Answer, Canned, chat
+from gateway.canned import Answer, Canned, chat, chunks
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
@@ -71,6 +71,57 @@ def test_azure_with_a_key() -> None:
     (request,) = upstream.requests
     assert (request.path, request.headers["api-key"]) == ("/openai/v1/chat/completions", "k-azure")
     assert "authorization" not in request.headers
+
+
+FORWARDED: dict[str, tuple[str, str, dict[str, Any], bytes]] = {
+    "azure-openai": ("/v1/chat/completions", "/openai/v1", {"messages": BODY["messages"]}, chat("hello")),
+    "vertex-gemini": (
+        "/v1beta/models/cloud:m:generateContent",
+        "/v1beta1/projects/p/locations/l",
+        {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+        jsontext.encode(GEMINI),
+    ),
+}
+
+
+@pytest.mark.parametrize("protocol", FORWARDED)
+def test_a_request_of_the_same_protocol_is_forwarded(protocol: str) -> None:
+    """Fields that nobody knows and the spelling of numbers pass; a cloud changes address and credentials."""
+    path, base, body, reply = FORWARDED[protocol]
+    upstream = Canned(Answer(200, reply))
+    given = jsontext.encode({"model": "cloud:m", "unknown": {"a": 1}, **body}).replace(b'"a":1', b'"a": 1e0')
+    with running(upstream) as url:
+        text = block(protocol, f"{url}{base}", 'credentials = { token = "t" }')
+        with gateway(text) as stand:
+            assert b"hello" in send(stand.url, "POST", path, given).body
+    (request,) = upstream.requests
+    assert b'"a": 1e0' in request.body
+    assert request.headers["authorization"] == "Bearer t"
+
+
+def test_a_budget_counts_the_stream_of_a_cloud() -> None:
+    data = b"".join(
+        [
+            *chunks("hello")[:-1],
+            b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n',
+            b"data: [DONE]\n\n",
+        ]
+    )
+    upstream = Canned(Answer(200, data, content_type="text/event-stream"))
+    with running(upstream) as url:
+        text = '[limits]\ntokens_per_day = 1000\n[server]\nkeys = ["k"]\n' + block(
+            "azure-openai", f"{url}/openai/v1", 'api_key = "k-azure"'
+        )
+        with gateway(text) as stand:
+            send(
+                stand.url,
+                "POST",
+                "/v1/chat/completions",
+                jsontext.encode(BODY | {"stream": True}),
+                {"authorization": "Bearer k"},
+            )
+            assert stand.last()["output"] == 3
+    assert upstream.requests[0].json["stream_options"] == {"include_usage": True}
 
 
 def test_the_client_speaks_to_clouds_too() -> None:
@@ -197,6 +248,31 @@ def test_the_sdk_of_gemini_in_its_vertex_mode(version: str) -> None:
 
 
 # Bedrock
+
+
+class Metadata(Canned):
+    """The metadata server of a machine at Google, whose service account has a token."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        token = {"access_token": "machine-token", "expires_in": 3599, "token_type": "Bearer"}
+        account = {"default": {"email": "default", "scopes": [], "aliases": []}}
+        answer = jsontext.encode(token if str(scope.get("path")).endswith("/token") else account["default"])
+        self.answers = [Answer(200, answer, metadata_flavor="Google")]
+        await super().__call__(scope, receive, send)
+
+
+def test_vertex_with_the_metadata_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """The application default credentials of google-auth, on a machine without a file and without gcloud."""
+    metadata, upstream = Metadata(), Canned(Answer(200, jsontext.encode(GEMINI)))
+    with running(metadata) as machine, running(upstream) as url:
+        host = machine.removeprefix("http://")
+        monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+        monkeypatch.setenv("GCE_METADATA_IP", host)
+        monkeypatch.setattr("google.auth.compute_engine._metadata._GCE_METADATA_HOST", host)
+        with gateway(block("vertex-gemini", f"{url}/v1beta1/projects/p/locations/l")) as stand:
+            assert text_of(ask(stand.url)) == "hello"
+    assert upstream.requests[0].headers["authorization"] == "Bearer machine-token"
 
 
 def framed() -> bytes:

@@ -45,10 +45,13 @@ def refresh(given: Credential, options: Mapping[str, str], environ: Mapping[str,
 
     def fetch() -> Credential:
         auth: Any = import_module("google.auth")  # its types are incomplete
+        accounts: Any = import_module("google.oauth2.service_account")
         transport: Any = import_module("google.auth.transport.requests")
         if not found:
-            loaded = auth.load_credentials_from_file(file, _SCOPES) if file else auth.default(_SCOPES)
-            found.append(loaded[0])
+            if file:
+                found.append(accounts.Credentials.from_service_account_file(file, scopes=_SCOPES))
+            else:
+                found.append(auth.default(_SCOPES)[0])
         found[0].refresh(transport.Request())
         expiry = found[0].expiry  # in UTC, without a zone
         expires = calendar.timegm(expiry.utctimetuple()) if expiry else 0.0

@@ -252,7 +252,8 @@ def _metered(request: RoutedRequest, target: Target, body: Body) -> Body:
     arrived, provider = request.arrived, target.provider
     arrived.record.received = len(body.data)
     accounting = arrived.protocol_server.accounting
-    if not request.stream or not accounting.usage_request or arrived.client.name != provider.protocol:
+    is_foreign = arrived.client.name != upstream(provider.protocol).name
+    if not request.stream or not accounting.usage_request or is_foreign:
         return body
     if accounting.asks_usage(body.wire) or not provider.profile(target.model).stream_usage:
         return body
