@@ -2,7 +2,7 @@
 
 A file is named after its protocol and its server. The words are ours; the shapes are what the servers send:
 obfuscation, filters ahead of the reply, comments, padding, CRLF, calls that share an index, arguments that
-come at the end, usage in every chunk.
+come at the end, usage in every chunk. A `.bin` is an AWS event stream, whose payloads are padded.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import pytest
 
 import dragoman
 from dragoman.core import jsontext
+from dragoman.core.codec import frame_object
 from dragoman.core.model import Wire
 from dragoman.framing import jsonarray, sse
+from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.protocols import codec
 from sdks.readers import read
 from seeds.wires import FIVE, gather_interactions, rows
@@ -38,6 +40,7 @@ SAYS: dict[str, tuple[str, str, list[Any], tuple[int, int]]] = {
     "gemini.array.json": (SAID, THOUGHT, [WEATHER], (60, 60)),
     "gemini-interactions.google.sse": (SAID, THOUGHT, [WEATHER], (60, 60)),
     "gemini-interactions.search.sse": ("Zürich: rain.", "", [], (1195, 788)),
+    "bedrock-converse.claude.bin": (SAID, THOUGHT, [WEATHER], (431, 60)),
 }
 CALLED = {
     "openai-chat": "tool_calls",
@@ -116,6 +119,10 @@ def test_within_its_protocol_a_stream_without_numbers_gets_them(name: str, size:
 
 def whole_of(name: str) -> Wire:
     data, protocol = (HERE / name).read_bytes(), name.split(".")[0]
+    if name.endswith(".bin"):
+        return whole_converse(
+            [(frame.event, frame_object(frame)) for frame in AWS_EVENTS.decoder().feed(data)]
+        )
     decoder = jsonarray.Decoder() if name.endswith(".json") else sse.Decoder()
     frames = [frame.data for frame in [*decoder.feed(data), *decoder.close()]]
     events = [jsontext.decode(frame) for frame in frames if frame != b"[DONE]"]
@@ -195,6 +202,34 @@ def whole_gemini(events: list[Wire]) -> Wire:
     return {**last, "candidates": [candidate]}
 
 
+def whole_converse(events: list[tuple[str, Wire]]) -> Wire:
+    blocks: dict[int, Wire] = {}
+    body: Wire = {}
+    for name, event in events:
+        if name == "contentBlockStart":
+            blocks[event["contentBlockIndex"]] = {"toolUse": {**event["start"]["toolUse"], "input": ""}}
+        elif name == "contentBlockDelta":
+            ((kind, delta),) = event["delta"].items()
+            block = blocks.setdefault(
+                event["contentBlockIndex"], {kind: {"reasoningText": {}} if kind != "text" else ""}
+            )
+            match kind:
+                case "text":
+                    block["text"] += delta
+                case "toolUse":
+                    block["toolUse"]["input"] += delta["input"]
+                case _:
+                    for field, text in delta.items():
+                        thought = block["reasoningContent"]["reasoningText"]
+                        thought[field] = thought.get(field, "") + text
+        elif name in ("messageStop", "metadata"):
+            body |= event
+    for block in blocks.values():
+        if "toolUse" in block:
+            block["toolUse"]["input"] = jsontext.decode(block["toolUse"]["input"])
+    return {**body, "output": {"message": {"role": "assistant", "content": [*blocks.values()]}}}
+
+
 @rows("client, name", CASES)
 def test_whole_equals_streamed(client: str, name: str) -> None:
     exchange = dragoman.Exchange(client, name.split(".")[0])
@@ -203,4 +238,4 @@ def test_whole_equals_streamed(client: str, name: str) -> None:
 
 
 def test_every_recording_is_listed() -> None:
-    assert {path.name for path in HERE.iterdir() if path.suffix in (".sse", ".json")} == SAYS.keys()
+    assert {path.name for path in HERE.iterdir() if path.suffix in (".sse", ".json", ".bin")} == SAYS.keys()
