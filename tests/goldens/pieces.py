@@ -14,6 +14,7 @@ MODELS = {
     ANTHROPIC: "claude-sonnet-4-5",
     GEMINI: "gemini-3-pro",
     INTERACTIONS: "gemini-3-pro",
+    "bedrock-converse": "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 
 

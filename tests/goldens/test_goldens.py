@@ -39,7 +39,7 @@ def test_golden(name: str) -> None:
     made = {
         f"{client} -> {upstream}": outcome(SCENARIOS[name], client, upstream)
         for client in FIVE
-        for upstream in FIVE
+        for upstream in [*FIVE, *([CONVERSE] if client in SCENARIOS[name].requests else [])]
     }
     path = HERE / f"{name}.json"
     if WRITE:
@@ -86,6 +86,7 @@ def outcome(scenario: Scenario, client: str, upstream: str) -> Wire:
 
 
 UNCHANGED = "unchanged"
+CONVERSE = "bedrock-converse"  # requests alone; its replies are in tests/protocols/bedrock_converse
 
 
 def begun(scenario: Scenario, client: str, upstream: str) -> dragoman.Exchange:
