@@ -156,6 +156,32 @@ def test_azure_with_entra() -> None:
     }
 
 
+def test_azure_with_the_token_of_a_workload(tmp_path: Any) -> None:
+    """The file is read again for each token, because the cluster renews it."""
+    token = {"token_type": "Bearer", "expires_in": 3599, "access_token": "entra-token-2"}
+    issuer, upstream = Canned(Answer(200, jsontext.encode(token))), Canned(Answer(200, chat("hello")))
+    file = tmp_path / "token"
+    file.write_text("federated-1\n")
+    with running(issuer) as login, running(upstream) as url:
+        values = {"AZURE_FEDERATED_TOKEN_FILE": str(file), "AZURE_AUTHORITY_HOST": login}
+        values |= {name: ENTRA[name] for name in ("AZURE_TENANT_ID", "AZURE_CLIENT_ID")}
+        with gateway(block("azure-openai", f"{url}/openai/v1"), environ=values) as stand:
+            assert text_of(ask(stand.url)) == "hello"
+    assert upstream.requests[0].headers["authorization"] == "Bearer entra-token-2"
+    form = parse_qs(issuer.requests[0].body.decode())
+    assert form["client_assertion"] == ["federated-1"]
+    assert form["client_assertion_type"] == ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"]
+    assert "client_secret" not in form
+
+
+def test_azure_where_the_file_of_a_workload_is_gone(tmp_path: Any) -> None:
+    values = {**ENTRA, "AZURE_FEDERATED_TOKEN_FILE": str(tmp_path / "none")}
+    del values["AZURE_CLIENT_SECRET"]
+    with gateway(block("azure-openai", "http://127.0.0.1:9/openai/v1"), environ=values) as stand:
+        got = ask(stand.url)
+    assert (got.status, "no credential: " in got.json["error"]["message"]) == (503, True)
+
+
 def test_azure_where_entra_refuses() -> None:
     refusal = {
         "error": "invalid_client",
