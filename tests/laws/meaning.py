@@ -20,6 +20,8 @@ from dragoman.core.model import (
 
 # Chat takes no image in a tool result; it follows in a user message under this label, which is reported
 _LABEL = re.compile(r"From the result of .*? \(call [^)]*\):")
+# What stands in the place of media that a target does not take, which is reported
+_LEFT_OUT = re.compile(r"\[\w+ of type \S+ left out\]")
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def of_request(request: Request) -> dict[str, Any]:
             match part:
                 case Text():
                     role = "system" if message.role == "developer" else message.role
-                    texts[role] = texts.get(role, "") + _LABEL.sub("", part.text)
+                    texts[role] = texts.get(role, "") + _said(part.text)
                 case ToolCall():
                     order[part.id] = len(calls)
                     calls.append((part.name, jsontext.decode(part.arguments or "{}")))
@@ -75,7 +77,11 @@ def of_response(response: Response) -> dict[str, Any]:
 
 
 def _text(item: Any) -> str:
-    return item.text if isinstance(item, Text) else ""
+    return _said(item.text) if isinstance(item, Text) else ""
+
+
+def _said(text: str) -> str:
+    return _LEFT_OUT.sub("", _LABEL.sub("", text))
 
 
 def _source(media: Media) -> str:
