@@ -27,6 +27,7 @@ PATHS = {
     "openai-responses": ("/v1/responses", {}),
     "anthropic": ("/v1/messages", {}),
     "gemini": ("/v1beta/models/m:generateContent", {}),
+    "gemini-interactions": ("/v1beta/interactions", {}),
 }
 WEATHER = ToolDeclaration(
     "get_weather",

@@ -80,7 +80,7 @@ EXTRAS: dict[str, list[tuple[str, str, str]]] = {
         ("dragoman demo", "", "the agent read the answer"),
         ("dragoman check", "", "would listen on"),
     ],
-    "cli": [TRANSLATE, ("dragoman demo --all", "", "16 of 16 pairs")],
+    "cli": [TRANSLATE, ("dragoman demo --all", "", "25 of 25 pairs")],
     "client": [AGENT, *TERMINAL],
     "cli,client": [AGENT, *TERMINAL],
     "mcp": [AGENT, ("python -c", MCP, "read_file"), (f"{ASK[0]} --mcp x=dragoman\\ mcp", "", ASK[2])],

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.model import AnyPart, Message, Reasoning, Request, State, Text, ToolCall, ToolResult
 
-_THOUGHT = "_t"  # ends the id of a call that stands behind reasoning, with the last letter of its protocol
+_THOUGHT = "_t"  # ends the id of a call that stands behind reasoning, with the initials of its protocol
 _OTHER_ALPHABET = re.compile(r"[A-Za-z0-9_=-]+")
 _UNSIGNED = "skip_thought_signature_validator"  # what Gemini accepts for a call that it did not make
 
@@ -100,7 +100,7 @@ def _lacks_signature(message: Message, protocol: str) -> bool:
 
 
 def _behind(protocol: str) -> str:
-    return f"{_THOUGHT}{protocol[-1]}"
+    return _THOUGHT + "".join([word[0] for word in protocol.split("-")])
 
 
 def _signature(part: AnyPart, protocol: str) -> str:

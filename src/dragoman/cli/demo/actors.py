@@ -87,7 +87,7 @@ def turn_of(reply: Wire) -> list[Wire]:
     match reply:
         case {"candidates": [{"content": turn}, *_]} | {"choices": [{"message": turn}, *_]}:
             return [turn]
-        case {"output": [*items]}:
+        case {"output": [*items]} | {"steps": [*items]}:
             return items
         case _:
             return [{"role": "assistant", "content": reply.get("content")}]
