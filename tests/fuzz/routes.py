@@ -37,6 +37,7 @@ PATHS = {
         "/v1/models/{model}:streamGenerateContent",
         "/v1beta/models/{model}:countTokens",
     ),
+    "gemini-interactions": ("/v1beta/interactions", "/v1/interactions"),
 }
 OTHERS = (
     "/", "/healthz", "/readyz", "/metrics", "/api/hello", "/v1/models", "/v1beta/models", "/v1/models/x",

@@ -82,7 +82,7 @@ def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
         case {"allowed_tools": {**allowed}}:
             listed: Any = allowed.get("tools") or []
             mode = allowed.get("mode") or "auto"
-            if not is_array(listed) or mode not in _MODES:
+            if not is_array(listed) or not isinstance(mode, str) or mode not in _MODES:
                 problem = "expected a mode (auto, any, none, validated) and an array of names"
                 raise WireError(PROTOCOL_NAME, f"{where}.allowed_tools", problem)
             names = tuple([str(name) for name in listed])
