@@ -132,7 +132,8 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
         where = f"response_format[{i}]" if is_array(given) else "response_format"
         if not is_object(format):
             raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(format)}")
-        if (kind := format.get("type")) in _MODALITIES:
+        kind = format.get("type")
+        if isinstance(kind, str) and kind in _MODALITIES:
             losses.dropped(where, f"only {PROTOCOL_NAME} can answer with {kind}", "setting.output")
         elif kind == "text":
             found = _decode_text_format(Fields(format, where, PROTOCOL_NAME), losses)
