@@ -154,8 +154,8 @@ class _InputReader(FoldRun):
         fields = Fields(entry, where, PROTOCOL_NAME)
         if (kind := fields.rest.get("type")) not in (None, "user_input"):
             return None
-        role = fields.rest.get("role", "user") if kind is None else "user"
-        if role not in _ROLES or (kind is None and "role" not in fields.rest):
+        role = fields.rest.get("role") if kind is None else "user"
+        if not isinstance(role, str) or role not in _ROLES:
             raise WireError(PROTOCOL_NAME, where, "expected a step or a block, with a type")
         content, parts = fields.any("content"), tuple[AnyPart, ...]()
         if content == [] or content == "":
