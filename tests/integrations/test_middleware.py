@@ -35,12 +35,14 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Good morning"}]},
     ),
     "gemini": ("/v1beta/models/m:generateContent", {"contents": [{"parts": [{"text": "Good morning"}]}]}),
+    "gemini-interactions": ("/v1beta/interactions", {"model": "m", "input": "Good morning"}),
 }
 REPLIES = {
     "openai-chat": "choices",
     "openai-responses": "output",
     "anthropic": "content",
     "gemini": "candidates",
+    "gemini-interactions": "steps",
 }
 
 

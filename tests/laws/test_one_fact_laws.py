@@ -133,6 +133,7 @@ OTHER_VALUES: dict[str, Any] = {
     "assistant_after_tool": True, "text_parts": False, "refusals": True, "media_in_results": False,
     "signed_calls": False, "call_state": True, "call_id": "[a-z0-9]{9}", "call_id_length": 9,
     "required_choice": "any", "reasoning_beside_output": True, "stream_usage": False,
+    "transcript": True,
 }  # fmt: skip
 _NOT_WRITTEN = {"context_window", "price"}
 
