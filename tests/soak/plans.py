@@ -63,7 +63,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         path = codec(self.client).http.path(f"{self.provider}:{self.model}", self.stream)
-        return path if self.client in ("anthropic", "gemini") else f"/v1{path}"
+        return f"/v1{path}" if self.client.startswith("openai-") else path
 
     @property
     def body(self) -> bytes:
@@ -122,5 +122,7 @@ def _echo(client: str, reply: Wire) -> list[Wire]:
             return reply["output"]
         case "anthropic":
             return [{"role": "assistant", "content": reply["content"]}]
+        case "gemini-interactions":
+            return reply["steps"]
         case _:
             return [reply["candidates"][0]["content"]]

@@ -178,10 +178,10 @@ class _InputReader(FoldRun):
 
 
 class EncodeInput(Fold, frozen=True):
-    """Messages → entries of the input. `ours`: of a request of this protocol. `signs`: the model refuses a
-    call without a signed thought."""
+    """Messages → entries of the input. `ends`: the model may speak last. `signs`: the model refuses a call
+    without a signed thought."""
 
-    ours: bool
+    ends: bool
     signs: bool
 
     def begin(self, state: _InputState | None = None) -> FoldRun:
@@ -242,7 +242,7 @@ class _InputWriter(FoldRun):
 
     def close(self) -> list[Wire]:
         entries = self._flush()
-        if self.last is not None and self.last.role == "assistant" and not self.fold.ours:
+        if self.last is not None and self.last.role == "assistant" and not self.fold.ends:
             why = "Gemini does not continue the assistant's last message, but answers it"
             self.losses.changed(self.last.where, why, "message.prefill")
         if self.held and not entries:

@@ -56,12 +56,12 @@ def decode_head(body: Wire, losses: Losses) -> Request:
 
 
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
-    return (EncodeInput(native(request), profile.signed_calls),)
+    return (EncodeInput(native(request) or profile.transcript, profile.signed_calls),)
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     ours, extras, facts = native(request), own(request.extras, PROTOCOL_NAME), messages.facts
-    body: Wire = {"model": request.model} if request.model or not ours else {}
+    body: Wire = {"model": request.model} if request.model or not (ours or profile.transcript) else {}
     if not facts.is_empty or not ours:
         body["input"] = messages.entries if facts.lone is None else facts.lone
     messages.report(losses)
