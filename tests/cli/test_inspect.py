@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from dragoman.cli import main
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.recorder import Recorder
-from dragoman.gateway.observability.recording import dump_recording, load_recording
 from dragoman.gateway.process.serve import PrivateGateway, private_gateway
 from dragoman.inspector.server import mount_inspector
+from dragoman.recording.recorder import Recorder
+from dragoman.recording.values import dump_recording, load_recording
 
 BODY = {
     "model": "demo:any",

@@ -21,9 +21,9 @@ from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.protocol import Protocol
 from dragoman.gateway.config import load
-from dragoman.gateway.observability.recorder import Recorder
-from dragoman.gateway.observability.recording import Recording, dump_recording
 from dragoman.protocols import protocol
+from dragoman.recording.recorder import Recorder
+from dragoman.recording.values import Recording, dump_recording
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import send
 from gateway.running import running

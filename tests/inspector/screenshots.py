@@ -28,9 +28,9 @@ from playwright.sync_api import Page, sync_playwright
 from dragoman.core.model import AnyPart, Reasoning, Text
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.inspector.server import mount_inspector
+from dragoman.recording.recorder import Recorder
 from gateway.running import running
 from inspector.scripted_model import ScriptedModel, call
 

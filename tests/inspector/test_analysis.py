@@ -12,15 +12,6 @@ from dragoman.core.codec import Frame
 from dragoman.core.losses import Loss
 from dragoman.exchange import Exchange
 from dragoman.framing.aws_events import AWS_CHUNKS
-from dragoman.gateway.observability.outline import main_argument, outline, prompt_text
-from dragoman.gateway.observability.recorded_stream import assembled, client_framing, reply_parts, timeline
-from dragoman.gateway.observability.recording import (
-    RecordedAttempt,
-    RecordedBody,
-    RecordedMessage,
-    Recording,
-    RecordingSummary,
-)
 from dragoman.inspector.analysis import (
     decoded_request,
     prefix_break,
@@ -34,6 +25,15 @@ from dragoman.inspector.overview import overview
 from dragoman.inspector.pairs import URL, reply_pairs, request_pairs, silent_fields
 from dragoman.inspector.sessions import conversation
 from dragoman.inspector.views import Context, stream_view, window_view
+from dragoman.recording.outline import main_argument, outline, prompt_text
+from dragoman.recording.streams import assembled, client_framing, reply_parts, timeline
+from dragoman.recording.values import (
+    RecordedAttempt,
+    RecordedBody,
+    RecordedMessage,
+    Recording,
+    RecordingSummary,
+)
 
 TOOL = {
     "name": "Bash",

@@ -16,12 +16,12 @@ import pytest
 
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.recorder import Recorder
-from dragoman.gateway.observability.recording import RecordingDraft
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.gateway.request import ExchangeRecord
 from dragoman.inspector.export import LATER, MODULES, asset
 from dragoman.inspector.server import mount_inspector
+from dragoman.recording.recorder import Recorder
+from dragoman.recording.values import RecordingDraft
 from gateway.running import running as serving
 from gateway.stands import UPSTREAM_KEY, demo
 from inspector import codex

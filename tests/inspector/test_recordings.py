@@ -17,8 +17,12 @@ from dragoman import ConfigError
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure
 from dragoman.core.transport import Timeouts
-from dragoman.gateway.observability.recorder import Recorder, agent_of, session_of
-from dragoman.gateway.observability.recording import (
+from dragoman.gateway.request import ExchangeRecord
+from dragoman.recording.file import RecordingFile, pieces_of
+from dragoman.recording.recorder import Recorder, agent_of, session_of
+from dragoman.recording.ring import Ring
+from dragoman.recording.shared_body import SharedBodies
+from dragoman.recording.values import (
     AttemptDraft,
     RecordedAttempt,
     RecordedBody,
@@ -29,10 +33,6 @@ from dragoman.gateway.observability.recording import (
     dump_recording,
     load_recording,
 )
-from dragoman.gateway.observability.recording_file import RecordingFile, pieces_of
-from dragoman.gateway.observability.ring import Ring
-from dragoman.gateway.observability.shared_body import SharedBodies
-from dragoman.gateway.request import ExchangeRecord
 
 
 def request(turns: int, size: int = 900) -> bytes:
@@ -147,7 +147,7 @@ def test_the_ring_is_bounded_in_bytes_and_frees_what_nobody_uses() -> None:
 def test_a_file_that_cannot_keep_up_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.gateway.observability.recorder._MOST_PENDING", 10_000)
+    monkeypatch.setattr("dragoman.recording.recorder._MOST_PENDING", 10_000)
     recorder = Recorder(file=RecordingFile(tmp_path / "recordings.db", 5))
     finished(recorder, draft("large", b"x" * 20_000))
     finished(recorder, draft("small"))

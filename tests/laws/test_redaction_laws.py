@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.core import jsontext
-from dragoman.gateway.observability.redaction import Mask, mask_secrets, without_credentials
+from dragoman.recording.redaction import Mask, mask_secrets, without_credentials
 
 SECRET = "S3CR3T-value"
 PLACES: dict[str, Callable[[str], Any]] = {

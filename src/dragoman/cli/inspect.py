@@ -16,7 +16,7 @@ from dragoman import DragomanError
 from dragoman.cli.output import COLOURS, SEVERITY_COLOURS, pretty, write
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
-from dragoman.gateway.observability.recording import FILE_SUFFIX, load_recording
+from dragoman.recording.values import FILE_SUFFIX, load_recording
 
 EXAMPLES = """\b
 Examples:

@@ -33,10 +33,10 @@ def command(file: IO[bytes], source: str | None, target: str, as_json: bool, con
     FILE is a request body or a recording. `all` are the configured providers; without any, all known ones.
     Exit code 1: nothing can take the request.
     """
-    from dragoman.gateway.observability.recording import load_recording
     from dragoman.gateway.upstreams.routing import route
     from dragoman.inspector.plan import Plan, plan_all, plan_surfaces
     from dragoman.profiles import known
+    from dragoman.recording.values import load_recording
 
     settings = settings_of(config)
     body = file.read()

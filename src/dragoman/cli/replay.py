@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.jsontext import is_object
 
 if TYPE_CHECKING:
-    from dragoman.gateway.observability.recording import RecordedMessage
+    from dragoman.recording.values import RecordedMessage
 
 EXAMPLES = """\b
 Examples:
@@ -36,9 +36,9 @@ def command(file: IO[bytes], model: str | None, save: str | None, config: str | 
     """
     from dragoman.cli.inspect import save_file
     from dragoman.gateway.observability.access_log import AccessLog
-    from dragoman.gateway.observability.recorder import Recorder
-    from dragoman.gateway.observability.recording import dump_recording, load_recording
     from dragoman.gateway.process.serve import private_gateway
+    from dragoman.recording.recorder import Recorder
+    from dragoman.recording.values import dump_recording, load_recording
 
     recording = load_recording(file.read())
     recorder = Recorder()

@@ -58,9 +58,9 @@ def command(
     """
     from dragoman.cli.agents.preflight import preflight
     from dragoman.gateway.observability.access_log import AccessLog
-    from dragoman.gateway.observability.recorder import Recorder
     from dragoman.gateway.process.serve import private_gateway
     from dragoman.inspector.server import mount_inspector
+    from dragoman.recording.recorder import Recorder
 
     chosen = AGENTS[agent]
     program = find(chosen)

@@ -189,7 +189,7 @@ def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
     """Of a recording (`dragoman inspect`), the client's request or the upstream's reply."""
     if not str(getattr(file, "name", "")).endswith(RECORDING):  # a pipe has no name
         return file
-    from dragoman.gateway.observability.recording import load_recording  # needs the extra `gateway`
+    from dragoman.recording.values import load_recording  # needs the extra `gateway`
 
     recording = load_recording(file.read())
     reply = recording.answered.reply if recording.answered else recording.reply

@@ -60,7 +60,6 @@ from dragoman.gateway.jobs.jobs import Jobs
 from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, stored_request
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics_page import MetricsPage
-from dragoman.gateway.observability.recorder import Recorder, open_recorder
 from dragoman.gateway.observability.redaction import Redactor
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
@@ -85,6 +84,7 @@ from dragoman.http.server import (
 )
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
+from dragoman.recording.recorder import Recorder, open_recorder
 
 if TYPE_CHECKING:
     from dragoman.demo import DemoTransport
@@ -142,7 +142,7 @@ class Gateway:
         self.config = config
         self._redactor = Redactor(())
         self._redactor.add(config)
-        self.recorder = recorder or (open_recorder(config) if config.inspector.enabled else None)
+        self.recorder = recorder or _recorder(config)
         self.memory = MemoryBudget(config.memory or default_limit(config.workers))
         self.client = Client(memory=self.memory)
         self.access_log = access_log or AccessLog.of(config)
@@ -537,6 +537,11 @@ class Gateway:
             "dragoman_jobs_running": len(self.jobs.runner.running),
             "dragoman_tasks": len(asyncio.all_tasks()),
         }
+
+
+def _recorder(config: Config) -> Recorder | None:
+    inspector = config.inspector
+    return open_recorder(inspector.keep, inspector.path, inspector.max_mb) if inspector.enabled else None
 
 
 def _failure(error: Exception) -> Failure:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from dragoman.gateway.conversations.turn_writer import TurnWriter
     from dragoman.gateway.conversations.upstream_sessions import UpstreamSession
     from dragoman.gateway.jobs.background import BackgroundRun
-    from dragoman.gateway.observability.recording import RecordingDraft
     from dragoman.gateway.upstreams.routing import Target
+    from dragoman.recording.values import RecordingDraft
 
 
 class ExchangeRecord(Struct, eq=False):
@@ -108,6 +108,10 @@ class ExchangeRecord(Struct, eq=False):
         if not self.lost:
             return translated
         return translated + [loss for loss in self.lost if loss not in translated]
+
+    def release(self) -> None:
+        """It is over: let go of what holds all of it."""
+        self.exchange = self.span = self.crash = None
 
     def end_exchange(self) -> None:
         """Another exchange with an upstream follows, for the same request."""

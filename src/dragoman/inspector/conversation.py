@@ -27,10 +27,10 @@ from dragoman.core.model import (
     Url,
     Wire,
 )
-from dragoman.gateway.observability.outline import describe_parts, main_argument
-from dragoman.gateway.observability.recorded_stream import client_framing, reply_parts
-from dragoman.gateway.observability.recording import Recording, RecordingSummary
 from dragoman.inspector import analysis
+from dragoman.recording.outline import describe_parts, main_argument
+from dragoman.recording.streams import client_framing, reply_parts
+from dragoman.recording.values import Recording, RecordingSummary
 
 _LONGEST_TEXT = 200_000  # characters of a part
 _MOST_IMAGES = 3_000_000  # characters of base64 in one conversation; more are named, not shown

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.model import Wire
-from dragoman.gateway.observability.recording import RecordingSummary
+from dragoman.recording.values import RecordingSummary
 
 _BUCKETS = 60
 _MOST_ROWS = 12  # models, keys, codes

@@ -29,9 +29,6 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
-from dragoman.gateway.observability.recorder import Recorder
-from dragoman.gateway.observability.recording import FILE_SUFFIX, Recording, RecordingSummary, dump_recording
-from dragoman.gateway.observability.recording_file import RecordingFile
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import names, route
 from dragoman.http.server import Headers, ResponseWriter
@@ -40,6 +37,9 @@ from dragoman.inspector.export import MODULES, asset, exported, page
 from dragoman.inspector.overview import overview
 from dragoman.inspector.plan import plan_all
 from dragoman.profiles import known
+from dragoman.recording.file import RecordingFile
+from dragoman.recording.recorder import Recorder
+from dragoman.recording.values import FILE_SUFFIX, Recording, RecordingSummary, dump_recording
 
 _LIVE_PING = 10.0  # seconds between comments on a quiet connection
 _LIVE_POLL = 1.0  # seconds between looks at the file of several workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.gateway.observability.recording import RecordingSummary
+from dragoman.recording.values import RecordingSummary
 
 
 def conversation(summaries: Sequence[RecordingSummary], mine: RecordingSummary) -> list[RecordingSummary]:

@@ -13,16 +13,16 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.loss_codes import CODES
 from dragoman.core.model import Wire
 from dragoman.core.model_profile import Price
-from dragoman.gateway.observability.recorded_stream import Tick, assembled, client_framing, timeline
-from dragoman.gateway.observability.recording import (
+from dragoman.inspector import analysis
+from dragoman.inspector.conversation import conversation_view
+from dragoman.inspector.pairs import reply_pairs, request_pairs
+from dragoman.recording.streams import Tick, assembled, client_framing, timeline
+from dragoman.recording.values import (
     RecordedAttempt,
     RecordedMessage,
     Recording,
     RecordingSummary,
 )
-from dragoman.inspector import analysis
-from dragoman.inspector.conversation import conversation_view
-from dragoman.inspector.pairs import reply_pairs, request_pairs
 
 _LONGEST_PROBLEM = 2000
 _MOST_TICKS = 3000

@@ -25,13 +25,14 @@ from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog, AccessLogLine, LogWriter, for_people
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.metrics_page import WorkerMetrics
-from dragoman.gateway.observability.redaction import Redactor, without_credentials
+from dragoman.gateway.observability.redaction import Redactor
 from dragoman.gateway.observability.stream_usage import StreamUsage
 from dragoman.gateway.observability.traces import Traces, traces_for
 from dragoman.gateway.request import ExchangeRecord
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.pipeline import TranslatedStream
 from dragoman.profiles import known
+from dragoman.recording.redaction import without_credentials
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.running import running

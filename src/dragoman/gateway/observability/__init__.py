@@ -1,1 +1,1 @@
-"""Access log, metrics, traces and redaction."""
+"""Access log, metrics, traces, and the redaction of a configuration's secrets."""

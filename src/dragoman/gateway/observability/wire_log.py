@@ -9,13 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 
 from dragoman.core import jsontext
-from dragoman.gateway.observability.redaction import (
-    Redactor,
-    without_blobs,
-    without_credentials,
-    without_secrets,
-)
+from dragoman.gateway.observability.redaction import Redactor
 from dragoman.http.client import Reply, Timeouts, Transport
+from dragoman.recording.redaction import without_blobs, without_credentials, without_secrets
 
 _LONGEST = 20_000  # characters of one body
 _exchange: ContextVar[tuple[str, str]] = ContextVar("exchange", default=("", ""))  # its id and its key

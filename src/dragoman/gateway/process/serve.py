@@ -27,13 +27,13 @@ from dragoman.gateway.admission.host_counters import counting_file
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config, is_loopback
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.recorder import Recorder
 from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.handover import Handover, inherited_socket, report_ready
 from dragoman.gateway.process.reload import ConfigReloader, Load
 from dragoman.gateway.process.workers import Work, Workers
 from dragoman.http.server import HttpServer
 from dragoman.http.server import run as run_server
+from dragoman.recording.recorder import Recorder
 
 _BACKLOG = 2048
 _UNSENT = 128 * 1024  # bytes

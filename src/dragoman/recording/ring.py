@@ -12,8 +12,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.gateway.observability.recording import Recording, RecordingDraft, RecordingSummary
-from dragoman.gateway.observability.shared_body import SharedBodies, SharedBody
+from dragoman.recording.shared_body import SharedBodies, SharedBody
+from dragoman.recording.values import Recording, RecordingDraft, RecordingSummary
 
 _SMALLEST = 4096  # bytes; sharing a smaller body costs more than it saves
 _EXCHANGE_BYTES = 4096  # of a draft beside its bodies, about

@@ -20,8 +20,8 @@ from dragoman.core.errors import DragomanError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Text, ToolCall, ToolResult
-from dragoman.gateway.observability.recorded_stream import reply_parts
 from dragoman.protocols import protocol
+from dragoman.recording.streams import reply_parts
 
 _TAIL = 24  # messages at the end that are read: the last calls and their results
 _LARGEST_REPLY = 1_000_000  # bytes

@@ -25,9 +25,9 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Response, Stop, ToolCall, Wire
 from dragoman.core.server import RouteTable
-from dragoman.gateway.observability.recording import RecordedBody, Recording
 from dragoman.pipeline import decoder_for
 from dragoman.protocols import protocol, routes
+from dragoman.recording.values import RecordedBody, Recording
 
 
 class Tick(Struct, frozen=True):

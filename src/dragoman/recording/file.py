@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from dragoman.core import jsontext
-from dragoman.gateway.observability.recording import (
+from dragoman.recording.values import (
     RecordedAttempt,
     RecordedBody,
     RecordedMessage,

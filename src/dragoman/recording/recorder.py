@@ -18,34 +18,30 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec.structs import asdict, replace
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss, with_values
 from dragoman.core.model import Usage
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
 from dragoman.core.user_folders import data_folder
-from dragoman.gateway.config import Config
-from dragoman.gateway.observability.recording import (
+from dragoman.http.client.reply import Pour, Sink
+from dragoman.recording.file import RecordingFile
+from dragoman.recording.redaction import Mask
+from dragoman.recording.ring import Ring, draft_bytes
+from dragoman.recording.values import (
     AttemptDraft,
+    ExchangeRecord,
     RecordedAttempt,
     RecordedBody,
     RecordedMessage,
+    RecordedTarget,
     Recording,
     RecordingDraft,
     RecordingSummary,
 )
-from dragoman.gateway.observability.recording_file import RecordingFile
-from dragoman.gateway.observability.redaction import Mask
-from dragoman.gateway.observability.ring import Ring, draft_bytes
-from dragoman.gateway.request import ExchangeRecord
-from dragoman.http.client.reply import Pour, Sink
-
-if TYPE_CHECKING:
-    from dragoman.gateway.upstreams.routing import Target
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (
@@ -167,7 +163,7 @@ class Recorder:
         _draft.set(None)  # the task goes on with the next request of its connection
         draft.losses, draft.rule = tuple(record.losses), rule
         draft.seconds = record.seconds
-        record.exchange = record.span = record.crash = None  # they hold the whole exchange
+        record.release()
         draft.record, draft.finished, draft.publish = record, True, None
         if self._writer:
             self._writer.put(draft)
@@ -199,7 +195,7 @@ class Recorder:
 
     def outlined(self, draft: RecordingDraft) -> RecordingSummary:
         """The summary with what the exchange is about, which takes as long as reading it."""
-        from dragoman.gateway.observability.outline import outline  # decodes; not on the request path
+        from dragoman.recording.outline import outline  # decodes; not on the request path
 
         mask = self._mask(draft)
         made = outline(draft.client, draft.body, b"".join([data for _, data in draft.pieces]))
@@ -270,14 +266,12 @@ class _FileWriter:
             self._recorder.leave(draft)
 
 
-def open_recorder(config: Config) -> Recorder:
-    """As `[inspector]` says: in memory, or in a file of the user's data folder."""
-    inspector = config.inspector
-    if not inspector.keep:
-        return Recorder(limit=inspector.max_mb * 1024 * 1024)
+def open_recorder(keep: int, path: str, max_mb: int) -> Recorder:
+    """For the last `keep` exchanges in a file, at `path` or in the user's data folder; for 0 in memory."""
+    if not keep:
+        return Recorder(limit=max_mb * 1024 * 1024)
     folder = data_folder(os.environ) or Path.cwd()
-    path = Path(inspector.path) if inspector.path else folder / "recordings.db"
-    return Recorder(file=RecordingFile(path, inspector.keep))
+    return Recorder(file=RecordingFile(Path(path) if path else folder / "recordings.db", keep))
 
 
 def agent_of(headers: Mapping[str, str]) -> str:
@@ -312,58 +306,65 @@ def _called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
 
 
 def _summary(draft: RecordingDraft, record: ExchangeRecord, mask: Mask) -> RecordingSummary:
-    target, usage = record.target, record.usage
-    losses, codes = Counter[str](), Counter[str]()
-    for loss in draft.losses:
-        losses[loss.severity] += 1
-        codes[loss.code] += bool(loss.code)
-    profile = target.provider.profile(target.model) if target else UNKNOWN
-    attempt = draft.attempts[-1] if draft.attempts else None
+    losses = Counter([loss.severity for loss in draft.losses])
+    codes = Counter([loss.code for loss in draft.losses if loss.code])
     failed = bool(record.failure) or record.gone or record.status >= 400
-    state = "active" if not draft.finished else "failed" if failed else "done"
-    error = record.failure.message if record.failure else "the client disconnected" if record.gone else ""
+    return replace(
+        _answered_by(draft, record),
+        state="active" if not draft.finished else "failed" if failed else "done",
+        session=mask.text(session_of(draft.request_headers, draft.body)),
+        tool_names=_called(draft.client, draft.pieces) if record.calls else (),
+        queue_ms=round(record.waited * 1000, 1),
+        first_ms=None if record.first is None else round(record.first * 1000, 1),
+        ms=round(draft.seconds * 1000, 1) if draft.finished else None,
+        losses=dict(losses),
+        codes=tuple(codes),
+        code_counts=dict(codes),
+        error=mask.text(_error(record)),
+        cut=failed and 200 <= record.status < 300 and not record.gone,
+        size=len(draft.body) + sum([len(data) for _, data in draft.pieces]),
+    )
+
+
+def _answered_by(draft: RecordingDraft, record: ExchangeRecord) -> RecordingSummary:
+    """Who asked for what, who answers it, and what that takes and costs."""
+    attempt = draft.attempts[-1] if draft.attempts else AttemptDraft(0.0)
+    target, usage = record.target, record.usage or Usage()
+    provider = target.provider if target else None
     return RecordingSummary(
         id=draft.id,
         time=draft.time,
-        state=state,
         agent=agent_of(draft.request_headers),
-        session=mask.text(session_of(draft.request_headers, draft.body)),
         key=record.caller,
         client=record.client,
         action=record.action,
         model=record.model,
-        provider=record.provider or (attempt.provider if attempt else ""),
-        upstream=target.provider.protocol if target else attempt.protocol if attempt else "",
-        target=target.model if target else attempt.model if attempt else "",
+        provider=provider.name if provider else attempt.provider,
+        upstream=provider.protocol if provider else attempt.protocol,
+        target=target.model if target else attempt.model,
         stream=record.stream,
         status=record.status,
         attempts=len(draft.attempts) or record.tries,
         providers=tuple([each.provider for each in draft.attempts]),
         tools=record.tools,
         calls=record.calls,
-        tool_names=_called(draft.client, draft.pieces) if record.calls else (),
-        input=usage.input if usage else None,
-        output=usage.output if usage else None,
-        cached=usage.cached if usage else 0,
-        cost=_cost(profile, target, usage),
-        window=profile.context_window,
-        queue_ms=round(record.waited * 1000, 1),
-        first_ms=None if record.first is None else round(record.first * 1000, 1),
-        ms=round(draft.seconds * 1000, 1) if draft.finished else None,
-        losses=dict(losses),
-        codes=tuple([code for code in codes if code]),
-        code_counts={code: count for code, count in codes.items() if code},
-        error=mask.text(error),
-        cut=failed and 200 <= record.status < 300 and not record.gone,
-        size=len(draft.body) + sum([len(data) for _, data in draft.pieces]),
+        input=usage.input if record.usage else None,
+        output=usage.output if record.usage else None,
+        cached=usage.cached,
+        cost=_cost(target, usage) if target and record.usage else None,
+        window=target.provider.profile(target.model).context_window if target else None,
     )
 
 
-def _cost(profile: ModelProfile, target: Target | None, usage: Usage | None) -> float | None:
-    if usage is None or target is None:
-        return None
-    if profile.price:
-        return profile.price.cost(usage)
+def _error(record: ExchangeRecord) -> str:
+    if record.failure:
+        return record.failure.message
+    return "the client disconnected" if record.gone else ""
+
+
+def _cost(target: RecordedTarget, usage: Usage) -> float | None:
+    if price := target.provider.profile(target.model).price:
+        return price.cost(usage)
     return 0.0 if _LOCAL.match(target.provider.base_url) else None
 
 

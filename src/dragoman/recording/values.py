@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, convert, field, to_builtins
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Loss
-from dragoman.gateway.request import ExchangeRecord
+from dragoman.core.model import Failure, Usage
+from dragoman.profiles import ProviderSettings
 
 VERSION = 1
 FILE_SUFFIX = ".exchange.json"
@@ -171,6 +172,45 @@ def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     return base64.b64decode(value["base64"])
+
+
+class RecordedTarget(Protocol):
+    @property
+    def provider(self) -> ProviderSettings: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+class ExchangeRecord(Protocol):
+    """What the server knows of an exchange, and goes on to write while it is under way."""
+
+    client: str
+    action: str
+    model: str
+    caller: str
+    stream: bool
+    status: int
+    tries: int
+    tools: int
+    calls: int
+    waited: float  # seconds in line
+    first: float | None  # seconds to the first byte of the answer
+    usage: Usage | None
+    failure: Failure | None
+    gone: bool
+
+    @property
+    def target(self) -> RecordedTarget | None: ...
+
+    @property
+    def losses(self) -> list[Loss]: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    def release(self) -> None:
+        """The exchange is over: let go of what holds all of it."""
 
 
 class RecordingDraft(Struct, eq=False):

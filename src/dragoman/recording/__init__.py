@@ -1,0 +1,1 @@
+"""Exchanges recorded whole, on both wires, with secrets masked before anybody sees or stores them."""
