@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from dragoman.core.codec import Frame
 from dragoman.core.errors import DragomanError, UpstreamError
 from dragoman.core.events import fold
 from dragoman.core.losses import Losses
@@ -91,9 +93,9 @@ async def _read(plan: Plan, reply: Reply) -> Outcome:
     if isinstance(response, Failure):
         after = reply.headers.get("retry-after", "")
         return Outcome(plan, "refused", reply.status, response.message, retry_after=after)
-    problem = _problem(plan, response)
+    wrong = problem(plan, response)
     whole = None if plan.stream else jsontext.decode(body)
-    return Outcome(plan, "wrong" if problem else "answered", reply.status, problem, whole)
+    return Outcome(plan, "wrong" if wrong else "answered", reply.status, wrong, whole)
 
 
 def _failure(plan: Plan, reply: Reply, body: bytes) -> Failure | None:
@@ -110,16 +112,17 @@ def _response(plan: Plan, reply: Reply, body: bytes) -> Response:
     protocol_codec = codec(plan.client)
     if not plan.stream:
         return protocol_codec.decode_response(jsontext.decode(body), Losses())
-    framing, grammar, decoder = (
-        sse.Decoder(),
-        protocol_codec.grammar(),
-        protocol_codec.stream_decoder(Losses()),
-    )
-    frames = [passed for frame in (*framing.feed(body), *framing.close()) for passed in grammar.feed(frame)]
-    return fold([*(event for frame in frames for event in decoder.feed(frame)), *decoder.close()])
+    framing = sse.Decoder()
+    return streamed(plan.client, (*framing.feed(body), *framing.close()))
 
 
-def _problem(plan: Plan, response: Response) -> str:
+def streamed(client: str, frames: Iterable[Frame]) -> Response:
+    grammar, decoder = codec(client).grammar(), codec(client).stream_decoder(Losses())
+    passed = [each for frame in frames for each in grammar.feed(frame)]
+    return fold([*(event for frame in passed for event in decoder.feed(frame)), *decoder.close()])
+
+
+def problem(plan: Plan, response: Response) -> str:
     """Whether this is the answer to this very question."""
     text = "".join(part.text for part in response.parts if isinstance(part, Text))
     calls = [part for part in response.parts if isinstance(part, ToolCall)]

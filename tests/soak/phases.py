@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from soak import accounts, idle, processes
 from soak.clients import Outcome
-from soak.plans import FAULTS, good, plans
+from soak.plans import FAULTS, good, plans, socket_plans
 from soak.processes import Process, Vitals, vitals
 from soak.running import run, settle
 
@@ -56,7 +56,9 @@ def mixed(
         began, done = time.perf_counter(), 0
         for name, share in (("warm-up", 0.1), ("half", 0.5), ("end", 1.0)):
             part = int(count * share) - done
-            outcomes += asyncio.run(run(plans(part, seed + done, done, faults), gateway.url, at_a_time))
+            exchanges = plans(part, seed + done, done, faults)
+            sockets = socket_plans(part // 8, seed + done, done, faults)
+            outcomes += asyncio.run(run(exchanges, gateway.url, at_a_time, sockets))
             done += part
             problems += settle(gateway, upstream)
             stages.append(_stage(name, gateway, upstream))

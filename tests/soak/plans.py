@@ -7,6 +7,7 @@ from random import Random
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman import build_tool_results, parse_tool_calls
 from dragoman.core import jsontext
@@ -28,6 +29,7 @@ FAULTS = (
     "malformed", "fail", "empty", "garbage", "leak", "late", "pause", "hang", "stall",
 )  # fmt: skip
 QUICK = tuple(fault for fault in FAULTS if fault not in ("hang", "stall"))  # those wait for timeouts
+SOCKETS = 20_000_000  # the number of the first request over WebSocket
 FAULTY, LEAVING = 0.05, 0.05  # shares of the exchanges
 Leaves = Literal["", "in mid-request", "before the answer", "in mid-stream"]
 WEATHER = ToolDeclaration(
@@ -38,7 +40,8 @@ WEATHER = ToolDeclaration(
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """One exchange. `turns`: the call and the result that follow its question, as the client sends them."""
+    """One exchange. `turns`: the call and the result that follow its question, as the client sends them.
+    `continues`: the id of the response that the turns follow, instead of the question."""
 
     number: int
     client: str
@@ -49,6 +52,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     leaves: Leaves = ""
     leaves_after: float = 0.0  # seconds until it leaves
     turns: tuple[Wire, ...] = ()
+    continues: str = ""
 
     @property
     def model(self) -> str:
@@ -73,7 +77,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         request = Request(f"{self.provider}:{self.model}", (prompt,), tools=(WEATHER,), stream=self.stream)
         protocol_codec = codec(self.client)
         wire = protocol_codec.encode_request(request, Losses())
-        return jsontext.encode({**wire, protocol_codec.turns: [*wire[protocol_codec.turns], *self.turns]})
+        if self.continues:
+            wire["previous_response_id"] = self.continues
+        asked = [] if self.continues else wire[protocol_codec.turns]
+        return jsontext.encode({**wire, protocol_codec.turns: [*asked, *self.turns]})
 
 
 def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULTS) -> Iterator[Plan]:
@@ -94,6 +101,18 @@ def plans(count: int, seed: int, first: int = 0, faults: tuple[str, ...] = FAULT
             number=number, client=client, provider=provider, stream=stream, calls=random.random() < 0.7,
             fault=fault, leaves=leaves, leaves_after=random.uniform(0, 0.1),
         )  # fmt: skip
+
+
+def socket_plans(count: int, seed: int, first: int, faults: tuple[str, ...] = FAULTS) -> Iterator[Plan]:
+    """Those of Responses over WebSocket: streamed, on every upstream."""
+    providers = tuple(PROVIDERS)
+    for plan in plans(count, seed, SOCKETS + first, faults):
+        leaves = "before the answer" if plan.leaves == "in mid-request" else plan.leaves
+        provider = providers[plan.number % len(providers)]
+        fault = "stall" if plan.fault == "hang" and leaves == "in mid-stream" else plan.fault
+        yield replace(
+            plan, client="openai-responses", provider=provider, stream=True, leaves=leaves, fault=fault
+        )
 
 
 def good(count: int, first: int = 0) -> Iterator[Plan]:

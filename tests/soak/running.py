@@ -11,14 +11,16 @@ from dragoman.http.client import Client
 from soak.clients import Outcome, perform
 from soak.plans import CLIENTS, PROVIDERS, Plan, next_turn
 from soak.processes import Process, asked, metrics
+from soak.sockets import converse
 
 _TURN = 1_000_000  # the second turn of exchange N is number N + _TURN
 _NUMBERS = count(10_000_000)  # of those who keep others company
 _PAUSE = 0.2  # seconds
 
 
-async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
-    """All of them, and a second turn for calls of which somebody has a result."""
+async def run(plans: Iterable[Plan], url: str, at_a_time: int, sockets: Iterable[Plan] = ()) -> list[Outcome]:
+    """All of them, and a second turn for calls of which somebody has a result. A quarter as many WebSocket
+    connections play `sockets` beside them."""
     outcomes: list[Outcome] = []
     client, waiting = Client(keep_idle=at_a_time), iter(plans)
 
@@ -30,7 +32,11 @@ async def run(plans: Iterable[Plan], url: str, at_a_time: int) -> list[Outcome]:
             if again:
                 outcomes.append(await perform(again, client, url))
 
+    sessions = iter(sockets)
     workers = [asyncio.ensure_future(work()) for _ in range(at_a_time)]
+    workers += [
+        asyncio.ensure_future(converse(sessions, url, outcomes)) for _ in range(max(1, at_a_time // 4))
+    ]
     await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
     while not all(worker.done() for worker in workers):
         outcomes += await asyncio.gather(*(perform(plan, client, url) for plan in company()))

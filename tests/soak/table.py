@@ -8,6 +8,7 @@ from soak.abuse import Abused
 from soak.accounts import by_outcome
 from soak.overload import ROOM, Overloaded
 from soak.phases import HANDLES, MEMORY, Held, Mixed
+from soak.plans import SOCKETS
 from soak.turns import GOAL, Turn
 
 _SHOWN = 20  # problems
@@ -19,10 +20,10 @@ def of_mixed(found: Mixed) -> None:
     print(f"{'planned':28} {'seen':28} {'exchanges':>10}")
     for (planned, seen), number in sorted(by_outcome(found.outcomes).items()):
         print(f"{planned:28} {seen:28} {number:10,}")
+    sockets = sum(outcome.plan.number >= SOCKETS for outcome in found.outcomes)
     left = sum(outcome.what == "left" for outcome in found.outcomes)
-    print(
-        f"\nclients {count:,} (of which {left:,} left) · journal {found.lines:,} · metrics {found.counted:,}"
-    )
+    clients = f"clients {count:,} (of which {left:,} left, {sockets:,} over WebSocket)"
+    print(f"\n{clients} · journal {found.lines:,} · metrics {found.counted:,}")
     print(f"tries {found.tries:,} · seen by the upstream {found.asked:,}\n")
     _of_stages(found)
 

@@ -12,7 +12,7 @@ from soak.abuse import abuse
 from soak.clients import Outcome
 from soak.overload import ROOM, WAYS, Limited, Overloaded, overload, wrong
 from soak.phases import Stage, growth
-from soak.plans import QUICK, Plan, plans
+from soak.plans import QUICK, SOCKETS, Plan, plans
 from soak.processes import Vitals
 
 PLAN = Plan(number=7, client="anthropic", provider="google", stream=False, calls=True)
@@ -29,6 +29,9 @@ GOOD = Outcome(PLAN, "answered", 200)
 def test_a_short_soak(tmp_path: Path) -> None:
     found = phases.mixed(200, 16, 3, tmp_path, QUICK, timeout=30)
     assert len(found.outcomes) > 200  # some have a second turn
+    sockets = [each for each in found.outcomes if each.plan.number >= SOCKETS]
+    assert len({each.plan.provider for each in sockets}) == 5
+    assert any(each.plan.continues and each.what == "answered" for each in sockets)
     assert found.problems == []
 
 
