@@ -20,7 +20,16 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.codec import Codec, Frame, Framing, Pipe, ProtocolLimits, SessionCodec, Stage
+from dragoman.core.codec import (
+    Codec,
+    Frame,
+    Framing,
+    Pipe,
+    ProtocolLimits,
+    SessionCodec,
+    Stage,
+    without_computer,
+)
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, ResponseStart, unfold
 from dragoman.core.fields import read_body
@@ -102,6 +111,8 @@ class TranslationPlan:
     def limits(self, profile: ModelProfile) -> ProtocolLimits:
         """Of the upstream."""
         limits = self.codec.limits(profile)
+        if self.client.protocol != self.codec.name:
+            limits = without_computer(limits)
         return record_limits(limits) if self.transcript else limits
 
 

@@ -481,7 +481,7 @@ def test_G93_a_local_shell_is_a_function_and_comes_back(upstream: str) -> None:
 
 
 @pytest.mark.parametrize("upstream", others(RESPONSES))
-@pytest.mark.parametrize("kind", ["file_search", "computer_use_preview", "image_generation"])
+@pytest.mark.parametrize("kind", ["file_search", "code_interpreter_of_tomorrow", "image_generation"])
 def test_G93_what_the_target_does_not_host_is_reported(upstream: str, kind: str) -> None:
     out, losses = translated(
         RESPONSES, upstream, request_body(RESPONSES, tools=[{"type": kind}, *tools(RESPONSES)])

@@ -131,6 +131,13 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 @lru_cache(256)
+def without_computer(limits: ProtocolLimits) -> ProtocolLimits:
+    """`limits` towards a client of another protocol: each has actions of its own for a computer, which stay
+    those that the client declared."""
+    return replace(limits, hosted_tools=limits.hosted_tools - {"computer"})
+
+
+@lru_cache(256)
 def with_listed_tools(limits: ProtocolLimits, profile: ModelProfile) -> ProtocolLimits:
     """`limits` of a server whose profile may list the hosted tools that it runs."""
     if profile.hosted_tools is None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 Wire = dict[str, Any]
 Extras = dict[str, Wire]
 Role = Literal["system", "developer", "user", "assistant"]
-CallKind = Literal["function", "custom", "local_shell", "shell", "apply_patch"]
+CallKind = Literal["function", "custom", "local_shell", "shell", "apply_patch", "computer"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopReason = Literal[
     "end", "stop_sequence", "tool_calls", "length", "context_full", "content_filter", "refusal", "pause",
@@ -222,15 +222,19 @@ class HostedTool(Value, frozen=True, eq=False):
     `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`
     and `denied` (names of tools), `filter` (what else only the client's protocol can restrict), `approval`
     (never, or when the client must approve a call).
+
+    `function`: its description and schema for models that do not know it, where these depend on the
+    declaration. A tool that has no name has calls of a kind of their own.
     """
 
     kind: HostedKind
     name: str = ""
     settings: dict[str, Any] = {}
+    function: tuple[str, Wire] | None = None
 
 
 # Kinds that the client runs itself; for an upstream that does not know them they are functions
-CLIENT_TOOLS = frozenset({"local_shell", "shell", "apply_patch", "bash", "text_editor", "memory"})
+CLIENT_TOOLS = frozenset({"local_shell", "shell", "apply_patch", "bash", "text_editor", "memory", "computer"})
 AnyTool = ToolDeclaration | HostedTool
 
 

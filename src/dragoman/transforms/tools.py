@@ -3,7 +3,7 @@ name is legal and unique.
 
 A freeform (custom) tool becomes a function with one string (G90: litellm#31571); a namespaced tool a function
 with a longer name (G91: codex#33263); a tool that the client runs and whose schema the model knows (shell,
-bash, apply_patch, text editor, memory) a function with that schema (G93).
+bash, apply_patch, text editor, memory, computer) a function with that schema (G93).
 """
 
 from __future__ import annotations
@@ -138,10 +138,11 @@ class Flattened:
         self.tools.append(flat)
 
     def _add_hosted(self, tool: HostedTool, losses: Losses) -> None:
-        if tool.kind in self.limits.hosted_tools or tool.kind not in _KNOWN:
+        known = tool.function or _KNOWN.get(tool.kind)
+        if tool.kind in self.limits.hosted_tools or known is None:
             self.tools.append(tool)
             return
-        description, parameters = deepcopy(_KNOWN[tool.kind])
+        description, parameters = deepcopy(known)
         why = f"the hosted {tool.kind} tool is declared as a function"
         losses.changed(tool.where, why, "hosted.function")
         self._declare(
@@ -193,11 +194,20 @@ def flat_name(namespace: str, name: str) -> str:
     return f"{namespace}__{name}"
 
 
+_OWN_CALLS = (
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "computer",
+)  # kinds of tools whose calls are of that kind
+
+
 def unflatten(call: ToolCall, declared: AnyTool | None) -> ToolCall:
     """A finished call as the client declared its tool."""
     if type(declared) is not ToolDeclaration:
-        kind = declared.kind if declared else ""
-        return replace(call, kind=kind) if kind in ("local_shell", "shell", "apply_patch") else call
+        if declared is None or declared.name or declared.kind not in _OWN_CALLS:
+            return call
+        return replace(call, kind=declared.kind)
     if call.name != declared.name or call.namespace != declared.namespace:
         call = replace(call, name=declared.name, namespace=declared.namespace)
     if declared.kind == "custom" and call.kind == "function":

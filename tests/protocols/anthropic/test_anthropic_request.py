@@ -509,7 +509,7 @@ BODIES: dict[str, tuple[Wire, list[str]]] = {
     ),
     "result of a member of a toolset": (
         body({"type": "tool_result", "tool_use_id": "t", "content": "ok", "toolset_name": "computer"}),
-        ["messages[0].content[0].toolset_name"],
+        [],
     ),
     "a deferred tool": (body(tools=[DEFERRED]), []),
 }

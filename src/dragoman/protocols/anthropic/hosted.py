@@ -36,6 +36,7 @@ from dragoman.core.model import (
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal, unseal
 from dragoman.core.server import rows
+from dragoman.protocols.anthropic.computer import as_function
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
 _DATED = re.compile(r"(.*?)(?:_toolset)?_\d{8}")
@@ -70,7 +71,19 @@ FILTERS = word_set(
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 _WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains")
 _TAKEN = frozenset(
-    {"type", "name", "user_location", "mcp_server_name", "default_config", "configs", *_WEB_SETTINGS}
+    {
+        "type",
+        "name",
+        "user_location",
+        "mcp_server_name",
+        "default_config",
+        "configs",
+        *_WEB_SETTINGS,
+        "display_width_px",
+        "display_height_px",
+        "display_number",
+        "enable_zoom",
+    }
 )
 
 
@@ -84,10 +97,10 @@ def decode_hosted(fields: Fields, losses: Losses) -> HostedTool:
     dated = _DATED.fullmatch(kind)
     known = _KINDS.get(dated[1] if dated else kind, "other")
     settings = _decode_toolset(fields, losses) if known == "mcp" else _decode_web(wire)
+    function = as_function(wire) if known == "computer" else None
     extras = fields.extras(losses, quiet=_TAKEN, topic="hosted.setting")
-    return HostedTool(
-        known, name if isinstance(name, str) else "", settings, where=fields.where, extras=extras
-    )
+    named = name if isinstance(name, str) else ""
+    return HostedTool(known, named, settings, function, where=fields.where, extras=extras)
 
 
 def encode_hosted(tool: HostedTool, profile: ModelProfile, losses: Losses) -> Wire | None:

@@ -27,6 +27,8 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal, seal_state, unseal, unseal_state
+from dragoman.protocols.anthropic.computer import NAME as COMPUTER
+from dragoman.protocols.anthropic.computer import decode_action, encode_action
 from dragoman.protocols.anthropic.hosted import decode_foreign
 from dragoman.protocols.anthropic.media import decode_media, encode_media
 from dragoman.protocols.anthropic.wire import (
@@ -78,7 +80,7 @@ def decode_block(block: Any, where: str, losses: Losses, history: bool = False) 
         case "text":
             return _decode_text(block, where, losses)
         case "tool_use":
-            return _decode_tool_use(block, where, losses)
+            return _decode_tool_use(block, where, losses, history)
         case "tool_result":
             return _decode_tool_result(block, where, losses)
         case "thinking":
@@ -180,7 +182,7 @@ def report_ranges(citations: Iterable[Citation], length: int, losses: Losses) ->
             report_citation_detail(losses, citation.where, "Anthropic has no field for ranges")
 
 
-def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
+def _decode_tool_use(block: Wire, where: str, losses: Losses, history: bool) -> ToolCall:
     id, name, given = block.get("id"), block.get("name"), block.get("input")
     if len(block) == 4 and type(id) is str and type(name) is str and given is not None:
         return ToolCall(id, name, decode_input(given, where), where=where, extras=NO_EXTRAS)
@@ -188,13 +190,20 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses) -> ToolCall:
         return ToolCall(id, name, decode_input(given, where), where=where, extras=DIRECT)
     fields = _fields(block, where)
     id, name = fields.need("id", str), fields.need("name", str)
-    arguments = decode_input(fields.any("input"), where)
+    given = fields.any("input")
+    is_action = history and fields.rest.get("toolset_name") == COMPUTER
+    arguments = decode_action(name, given) if is_action else decode_input(given, where)
     direct = is_object(caller := fields.rest.get("caller")) and caller.get("type") == "direct"
     extras = fields.extras(losses, quiet=QUIET_DIRECT_CALL if direct else QUIET_MARK)
-    return ToolCall(id, name, arguments, where=where, extras=extras, cache=lifetime(block))
+    cache = lifetime(block)
+    if is_action:
+        return ToolCall(id, COMPUTER, arguments, "computer", where=where, extras=extras, cache=cache)
+    return ToolCall(id, name, arguments, where=where, extras=extras, cache=cache)
 
 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
+    if call.kind == "computer":
+        return encode_action(call)
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": encode_input(call, losses)}
     return block | extras if (extras := own(call.extras, PROTOCOL_NAME)) else block
 

@@ -121,7 +121,7 @@ def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
 def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
     if part.extras is None or PROTOCOL_NAME not in part.extras:
-        if type(part) is ToolCall and part.complete:
+        if type(part) is ToolCall and part.complete and part.kind != "computer":
             value = encode_input(part, losses)
             return (
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": value, "caller": _DIRECT},

@@ -7,6 +7,9 @@ States:
     idle    --PartStart of another part--> pending      (nothing: an empty block would be refused when echoed)
     pending --PartDelta--> open                         content_block_start, content_block_delta
     open    --PartDelta--> open                         content_block_delta
+    idle    --PartStart of an action--> held            (nothing: its name is among its arguments)
+    held    --PartDelta--> held                         (nothing)
+    held    --PartEnd--> idle                           the whole block
     pending --PartEnd--> idle                           the whole block, or nothing where it is empty
     open    --PartEnd--> idle                           signature_delta after thinking, content_block_stop
     idle    --ResponseEnd--> end                        message_delta, message_stop
@@ -83,6 +86,7 @@ class StreamEncoder:
         self._part: AnyPart | None = None
         self._open = False
         self._fresh = False  # a call of which nothing is written yet
+        self._held: list[str] | None = None  # the arguments of an action of a computer
         self._delta = ("", "")
         self._state: State | None = None
         self._usage = Usage()
@@ -97,7 +101,7 @@ class StreamEncoder:
             case PartStart():
                 return self._begin(event.part)
             case PartEnd():
-                return self._close_block()
+                return self._close_block(event.complete)
             case ResponseStart():
                 return self._start(event)
             case ResponseEnd():
@@ -135,12 +139,20 @@ class StreamEncoder:
         self._delta = _DELTAS.get(type(part), ("", ""))
         if isinstance(part, Refusal) and self._refusal is None:
             self._refusal = []
-        return self._open_block(_empty_block(part)) if isinstance(part, ToolCall) else ()
+        if not isinstance(part, ToolCall):
+            return ()
+        if part.kind == "computer":
+            self._held = []
+            return ()
+        return self._open_block(_empty_block(part))
 
     def _fill(self, delta: PartDelta) -> Iterable[Frame]:
         if delta.state:
             self._state = delta.state
         if not delta.text and not delta.citation:
+            return ()
+        if self._held is not None:
+            self._held.append(delta.text)
             return ()
         if self._fresh:
             self._fresh = False
@@ -168,10 +180,13 @@ class StreamEncoder:
         self._index += 1
         return (_frame({"type": "content_block_start", "index": self._index, "content_block": block}),)
 
-    def _close_block(self) -> Iterable[Frame]:
+    def _close_block(self, complete: bool) -> Iterable[Frame]:
         """A part without deltas is written whole now; an empty text is not written at all."""
         frames: list[Frame] = []
         part, self._part = self._part, None
+        if self._held is not None and isinstance(part, ToolCall):
+            part = replace(part, arguments="".join(self._held), complete=complete)
+            self._held = None
         if part is not None and not self._open and not isinstance(part, Text | Refusal):
             frames += self._whole(replace(part, state=self._state))
         if not self._open:

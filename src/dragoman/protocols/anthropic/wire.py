@@ -228,9 +228,9 @@ ERRORS: Table[FailureKind] = Table(
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_THINKING = word_set("signature")
-QUIET_DIRECT_CALL = word_set("caller")  # a caller that is code is reported
-QUIET_MARK = word_set("cache_control")
-QUIET_RESULT = word_set("is_error content cache_control")
+QUIET_DIRECT_CALL = word_set("caller toolset_name")  # a caller that is code is reported
+QUIET_MARK = word_set("cache_control toolset_name")
+QUIET_RESULT = word_set("is_error content cache_control toolset_name")
 # Fields of a tool that other servers answer 400 to (G84: copilot-api#260, litellm#29479)
 QUIET_TOOL = word_set("type description strict defer_loading cache_control")
 # cache_control of a request caches all of it, as other servers do by themselves

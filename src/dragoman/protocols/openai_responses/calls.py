@@ -18,6 +18,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
 from dragoman.core.server import rows
+from dragoman.protocols.openai_responses.computer import actions_of, picture_of, screenshot_of
 from dragoman.protocols.openai_responses.hosted import encode_found, encode_search
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
@@ -28,6 +29,7 @@ CALLS: dict[str, CallKind] = {
     "local_shell_call": "local_shell",
     "shell_call": "shell",
     "apply_patch_call": "apply_patch",
+    "computer_call": "computer",
 }
 OUTPUTS: dict[str, CallKind] = {f"{item}_output": kind for item, kind in CALLS.items()}
 ITEM_OF_CALL = {kind: item for item, kind in CALLS.items()}
@@ -50,13 +52,20 @@ def decode_call(fields: Fields, kind: CallKind, losses: Losses) -> ToolCall:
         fields.nonempty("namespace"),
         complete,
         where=fields.where,
-        extras=fields.extras(losses, quiet=_QUIET_DIRECT_CALL if _is_direct(fields) else _QUIET_CALL),
+        extras=fields.extras(losses, quiet=_quiet(fields, _QUIET_CALL)),
     )
 
 
-def _is_direct(fields: Fields) -> bool:
-    """Whether the model itself called the tool, not a program that it wrote."""
-    return fields.rest.get("caller") in (None, {"type": "direct"})
+def _quiet(fields: Fields, quiet: frozenset[str]) -> frozenset[str]:
+    """`quiet` with what says nothing here: that the model itself called the tool, not a program that it
+    wrote, and that there are no safety checks."""
+    if not fields.rest.keys() & _SAYING:
+        return quiet
+    direct = fields.rest.get("caller") in (None, {"type": "direct"})
+    return quiet | {key for key in _SAYING if (direct if key == "caller" else not fields.rest.get(key))}
+
+
+_SAYING = frozenset({"caller", "pending_safety_checks", "acknowledged_safety_checks"})
 
 
 def encode_call(call: ToolCall, losses: Losses) -> Wire:
@@ -71,6 +80,8 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
             wire["action"] = {"commands": [], **_encode_action(call, losses)}
         case "apply_patch":
             wire["operation"] = _encode_action(call, losses)
+        case "computer":
+            wire |= _encode_actions(call, losses)
         case "custom":
             wire |= {"name": call.name, "input": call.arguments}
         case "function":
@@ -105,6 +116,8 @@ def _decode_arguments(fields: Fields, kind: CallKind) -> str:
                 raise fields.wrong(field, "dict", action)
             constant = "type" if kind == "local_shell" else ""
             return printed({key: action[key] for key in action if key != constant}, fields.path(field))
+        case "computer":
+            return printed(actions_of(fields.rest), fields.where)
         case "function":
             arguments = fields.rest.get("arguments")
             if is_object(arguments) or is_array(arguments):
@@ -121,8 +134,16 @@ def _encode_action(call: ToolCall, losses: Losses) -> Wire:
     return arguments
 
 
-_QUIET_CALL = QUIET_ITEM | {"arguments", "environment"}
-_QUIET_DIRECT_CALL = _QUIET_CALL | {"caller"}
+def _encode_actions(call: ToolCall, losses: Losses) -> Wire:
+    arguments = _encode_action(call, losses)
+    actions = actions_of(arguments)
+    if arguments and not actions:
+        why = "a call of a computer holds actions: its arguments are lost"
+        losses.dropped(f"{call.where or call.name}.arguments", why, "call.arguments")
+    return {**(actions or {"actions": []}), "pending_safety_checks": []}
+
+
+_QUIET_CALL = QUIET_ITEM | {"arguments", "environment", "actions"}
 
 
 def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
@@ -134,7 +155,7 @@ def decode_result(fields: Fields, kind: CallKind, losses: Losses) -> ToolResult:
         kind == "apply_patch" and fields.rest.get("status") == "failed",
         kind,
         where=fields.where,
-        extras=fields.extras(losses, quiet=_QUIET_DIRECT_RESULT if _is_direct(fields) else _QUIET_RESULT),
+        extras=fields.extras(losses, quiet=_quiet(fields, _QUIET_RESULT)),
     )
 
 
@@ -172,6 +193,9 @@ def _decode_output(fields: Fields, losses: Losses) -> tuple[Text | Media | Forei
     if output is None:
         problem = f"expected a string or an array, got {describe(output)}"
         raise WireError(PROTOCOL_NAME, fields.path("output"), problem)
+    if fields.rest.get("type") == "computer_call_output":  # what was decoded stays in the extras too
+        parts = decode_content(picture_of(output), fields.path("output"), losses)
+        return tuple([part for part in parts if isinstance(part, Media | Foreign)])
     if fields.rest.get("type") == "shell_call_output":
         return (Text(_shell_text(output), where=fields.path("output")),)
     parts = decode_content(fields.any("output"), fields.path("output"), losses)
@@ -189,7 +213,7 @@ def _shell_text(output: Any) -> str:
     return "\n".join(texts)
 
 
-def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire]:
+def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire] | Wire:
     content = _marked(result, losses) if result.failed and not native(result) else result.content
     if result.kind in ("local_shell", "shell", "apply_patch"):
         if not all(isinstance(part, Text) for part in content):
@@ -198,7 +222,8 @@ def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire]:
         if result.kind != "shell":
             return text
         return [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": int(result.failed)}}]
-    return encode_content(content, "input_text", losses) or ""
+    written = encode_content(content, "input_text", losses) or ""
+    return screenshot_of(written) if result.kind == "computer" else written
 
 
 def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign, ...]:
@@ -214,4 +239,3 @@ def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign,
 
 
 _QUIET_RESULT = QUIET_ITEM | {"output", "namespace", "max_output_length"}
-_QUIET_DIRECT_RESULT = _QUIET_RESULT | {"caller"}

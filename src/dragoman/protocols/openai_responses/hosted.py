@@ -36,6 +36,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.server import rows
+from dragoman.protocols.openai_responses.computer import as_function
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 
 KINDS: dict[str, HostedKind] = {
@@ -56,8 +57,8 @@ KINDS: dict[str, HostedKind] = {
     "tool_search": "tool_search",
 }
 _KIND = word_set("type")
-_PLAIN = word_set("image_generation local_shell shell apply_patch tool_search computer")
-ENCODED = _PLAIN | {"web_search", "code_execution", "mcp"}
+_PLAIN = word_set("image_generation local_shell shell apply_patch tool_search")
+ENCODED = _PLAIN | {"web_search", "code_execution", "mcp", "computer"}
 FILTERS = word_set("web_search.allowed_domains mcp.allowed")
 
 
@@ -86,7 +87,9 @@ def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
     if kind in _CARRIED:
         fields.extras(losses, quiet=_CARRIED[kind], topic="hosted.setting")
     name = "" if kind != "other" else wire
-    return HostedTool(kind, name, settings, where=fields.where, extras={PROTOCOL_NAME: fields.rest})
+    whole = {PROTOCOL_NAME: fields.rest}
+    function = as_function(fields.rest) if kind == "computer" else None
+    return HostedTool(kind, name, settings, function, where=fields.where, extras=whole)
 
 
 def is_hosted_shell(wire: Wire) -> bool:
@@ -105,12 +108,10 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         case "code_execution":
             return {"type": "code_interpreter", "container": {"type": "auto"}}
         case kind if kind in _PLAIN:
-            if kind == "computer":
-                why = f"calls of a computer have a form that only {PROTOCOL_NAME} understands"
-                losses.changed(tool.where, why, "hosted.computer")
             return {"type": kind}
         case kind:
-            why = f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool"
+            other = " that another's could become" if kind == "computer" else ""
+            why = f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool{other}"
             losses.dropped(tool.where, why, f"hosted.{kind}")
             return None
 

@@ -209,7 +209,14 @@ def decode_created(fields: Fields) -> int:
     return whole_seconds(fields.rest.get("created_at"))
 
 
-_PREFIX = {"function": "fc_", "custom": "ctc_", "local_shell": "lsh_", "shell": "sh_", "apply_patch": "apc_"}
+_PREFIX = {
+    "function": "fc_",
+    "custom": "ctc_",
+    "local_shell": "lsh_",
+    "shell": "sh_",
+    "apply_patch": "apc_",
+    "computer": "cu_",
+}
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 

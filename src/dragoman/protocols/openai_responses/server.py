@@ -123,7 +123,14 @@ _PROGRESS = ("status", "output", "usage", "completed_at", "incomplete_details", 
 _REFERENCES = word_set("previous_response_id conversation")
 _WARMED = ("instructions", "tools")  # of a request that was only stored, for the next one
 _RESULTS = ("function_call_output", "custom_tool_call_output")
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
+_CALLS = (
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "computer_call",
+)
 
 
 ROUTES = (
