@@ -47,7 +47,7 @@ def call(upstream: str, tools: Any = (), stream: bool = False, **options: Any) -
 
 
 def whole(model: ModelCall, response: Response) -> Result:
-    body = jsontext.encode(response_wire(model.codec.name, response))
+    body = jsontext.encode(response_wire(model.provider.codec.name, response))
     return asyncio.run(model.read(_Reply(body)))  # pyright: ignore[reportArgumentType] - all that is used
 
 

@@ -41,15 +41,17 @@ def chosen_model(name: str | None) -> Model:
 
 def client_provider(provider: ProviderSettings) -> Provider:
     """A provider of the configuration as the client library takes it."""
+    surfaces = () if provider.dialect else provider.surfaces
     return Provider(
         provider.name,
-        protocol=provider.protocol,
-        base_url=provider.base_url,
+        protocol="" if surfaces else provider.protocol,
+        base_url="" if surfaces else provider.base_url,
         credentials=provider.credentials,
         headers=provider.headers,
         dialect=provider.dialect,
         recover=provider.recover,
         timeouts=provider.timeouts,
+        surfaces=surfaces,
         profiles=provider.profiles,
     )
 

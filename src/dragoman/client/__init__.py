@@ -37,6 +37,7 @@ from dragoman.client.tools import Tool, tool
 from dragoman.client.transcripts import dump_messages, export, load, load_messages
 from dragoman.client.values import ModelRetry, get_arguments
 from dragoman.http.client import Timeouts
+from dragoman.profiles import Surface
 
 __all__ = [
     "Agent",
@@ -69,6 +70,7 @@ __all__ = [
     "ServerTool",
     "Stream",
     "StreamEvent",
+    "Surface",
     "SystemMessage",
     "TextDelta",
     "Timeouts",

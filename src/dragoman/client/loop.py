@@ -122,8 +122,8 @@ class Run(Generic[Output]):
 
     def export(self, protocol: str, model: str = "") -> Wire:
         """The conversation as the body of a request in that protocol; state goes only to its issuer."""
-        provider = self.model.provider
-        origin = provider.name if provider.protocol == protocol else ""
+        origins = [each.issuer for each in self.model.provider.surfaces if each.protocol == protocol]
+        origin = origins[0] if origins else ""
         return export(self.messages, protocol, model or self.model.name, self.tools, origin)
 
     def add(self, result: Result[Output]) -> None:

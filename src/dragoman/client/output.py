@@ -80,7 +80,7 @@ class ExpectedOutput(Generic[Output]):
 
     def __init__(self, output: Any, mode: OutputMode = "auto") -> None:
         self.mode: OutputMode = mode
-        self.tool = ""  # the name of the tool that takes the answer, once there is one
+        self.tool: str = ""  # the name of the tool that takes the answer, once there is one
         self.format = output if isinstance(output, OutputFormat) else None  # taken as it is
         if self.format is None and output == "json":
             self.format = OutputFormat("json")
@@ -113,7 +113,8 @@ class ExpectedOutput(Generic[Output]):
     # The request
 
     def prepare(self, request: Request, rules: SchemaRules, profile: ModelProfile, losses: Losses) -> Request:
-        """`request` with the schema, in the way that the model takes it best."""
+        """`request` with the schema, in the way that the model takes it best. `tool` is then that of it."""
+        self.tool = ""
         if self.format:
             return replace(request, settings=replace(request.settings, output=self.format))
         mode, why = self._mode(request, rules, profile)
@@ -152,7 +153,7 @@ class ExpectedOutput(Generic[Output]):
     def _as_tool(self, request: Request, profile: ModelProfile) -> Request:
         taken = {tool.name for tool in request.tools}
         names = (_TOOL, *(f"{_TOOL}_{number}" for number in range(2, len(taken) + 3)))
-        self.tool: str = next(name for name in names if name not in taken)
+        self.tool = next(name for name in names if name not in taken)
         choice, system = request.tool_choice, request.system
         if choice is None and profile.forced_tools:
             choice = ToolChoice("required", () if request.tools else (self.tool,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,8 @@ from dragoman.http.client.retries import send_once, unreachable
 from dragoman.model_lists import fetch_model_names
 from dragoman.profiles import (
     ProfileRow,
+    ProviderSettings,
+    Surface,
     bare_model,
     describe_unknown,
     known_server,
@@ -47,6 +50,8 @@ class Provider:
     `credentials`: what a request is signed with, where that is more than an `api_key`: a `Credential`.
     `dialect`: tool calls are written as text. `recover`: find calls that the model leaks as text.
     `tries`: how often a request is sent where another try may help, before the first byte of an answer.
+    `surfaces`: the protocols that it speaks and where, instead of `protocol` and `base_url`, the preferred
+    one first. A known provider brings its own. Each request goes to the one that loses least.
     `profiles`: facts about its models by name, in which `*` stands for anything, such as
     `{"llama*": {"context_window": 8192, "price": {"input": 0.1, "output": 0.2}}}`.
     """
@@ -66,15 +71,27 @@ class Provider:
         timeouts: Timeouts | None = None,
         tries: int = 3,
         transport: Transport | None = None,
+        surfaces: Sequence[Surface] = (),
         profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow] = (),
     ) -> None:
         known = known_providers().get(name)
         self.name = name
-        self.protocol: str = protocol or (known.protocol if known else "")
-        base_url = base_url or (known.url_in(os.environ) if known else "")
-        self.base_url: str = (base_url or (known.base_url if known else "")).rstrip("/")
+        if surfaces and (protocol or base_url or dialect):
+            raise ConfigError(
+                "surfaces stand instead of protocol and base_url, and no dialect goes with them"
+            )
+        if not surfaces:
+            base_url = base_url or (known.url_in(os.environ) if known else "")
+        if not surfaces and known:
+            surfaces = known.surfaces_for(base_url, protocol, dialect)
+        first = surfaces[0] if surfaces else known
+        self.protocol: str = protocol or (first.protocol if first else "")
+        self.base_url: str = (base_url or (first.base_url if first else "")).rstrip("/")
         if not self.protocol or not self.base_url:
             raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
+        self._listed = tuple(surfaces)
+        self.surface = ""
+        self.missing: set[str] = set()
         self.codec: Codec = find_codec(self.protocol)
         if self.codec.session:
             raise ConfigError(
@@ -125,6 +142,31 @@ class Provider:
     def model(self, name: str) -> Model:
         return Model(self, name)
 
+    @cached_property
+    def surfaces(self) -> tuple[Provider, ...]:
+        """The provider at each of its surfaces; itself, where it has one."""
+        settings = ProviderSettings(
+            name=self.name,
+            protocol=self.protocol,
+            base_url=self.base_url,
+            credentials=self.credentials,
+            surfaces=self._listed,
+        )
+        return tuple([self._at(each) for each in settings.each_surface("")]) if self._listed else (self,)
+
+    def _at(self, settings: ProviderSettings) -> Provider:
+        provider = object.__new__(Provider)
+        provider.__dict__.update(self.__dict__)
+        provider.protocol, provider.base_url = settings.protocol, settings.base_url
+        provider.codec, provider.credentials = find_codec(settings.protocol), settings.credentials
+        provider.surface, provider._listed = settings.surface, ()
+        return provider
+
+    @property
+    def issuer(self) -> str:
+        """Who makes its opaque state: what one surface made, no other one can read."""
+        return f"{self.name}.{self.surface}" if self.surface else self.name
+
     def profile(self, model: str) -> ModelProfile:
         """What is known about one of its models."""
         server = known_server(self.name, self.base_url)
@@ -145,7 +187,8 @@ class Provider:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle. What the environment gives stays there: the other process reads its own."""
         own = isinstance(self.credentials, Credential) and self.credentials != self._credentials()
-        return {**self.__dict__, "credentials": self.credentials if own else None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "surfaces"}
+        return {**kept, "credentials": self.credentials if own else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

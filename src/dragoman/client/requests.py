@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Literal, TypedDict, cast
 
+from msgspec import Struct
+
 from dragoman.client.budget import cost_of
 from dragoman.client.messages import Prompt, messages_of, neutral
 from dragoman.client.output import ExpectedOutput, OutputMode
@@ -19,7 +21,7 @@ from dragoman.client.setting_types import OTHER_NAMES, check_settings
 from dragoman.client.tools import Tool, ToolLike, declared, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
-from dragoman.core.errors import ConfigError, UpstreamError, WireError
+from dragoman.core.errors import ConfigError, DragomanError, UpstreamError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP, is_object
 from dragoman.core.losses import Losses, Strictness
@@ -38,6 +40,7 @@ from dragoman.http.client import Reply, Timeouts, TransportError
 from dragoman.http.client.retries import send_with_retries
 from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.protocols import protocol
+from dragoman.surfaces import LeastLoss, ask_until_found, present
 
 _LARGEST_REPLY = 256 * 1024 * 1024
 # The limits of a client that takes whatever the neutral model can say
@@ -184,8 +187,24 @@ def _output(value: Any) -> OutputFormat:
             raise ConfigError(f"output is 'json', 'text' or a JSON Schema, not {value!r}")
 
 
+class PreparedCall(Struct, frozen=True, eq=False):
+    """The request as it is sent to one surface of its provider, and what reads its reply."""
+
+    provider: Provider
+    pipeline: Pipeline
+    losses: Losses
+    body: bytes
+    url: str
+    headers: dict[str, str]
+    output_tool: str  # the tool that takes a typed output there
+
+    async def send(self, timeouts: Timeouts) -> Reply | Failure:
+        request = OutgoingRequest("POST", self.url, self.headers, self.body)
+        return await self.provider.send(request, timeouts)
+
+
 class ModelCall:
-    """A request as it is sent, and what reads its reply."""
+    """A request for a model, at the surface of its provider that loses least; and what reads its reply."""
 
     def __init__(
         self,
@@ -199,47 +218,83 @@ class ModelCall:
     ) -> None:
         """`adapt` makes the request of one round of several."""
         check_settings(settings)
-        strict, extra = settings.get("strict", False), settings.get("extra")
         others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
-        target = model_of(model)
-        provider = self.provider = target.provider
-        codec, losses = provider.codec, Losses()
-        self.codec, self.losses, self.expected = codec, losses, expected
-        self.strict: Strictness = strict
-        profile = provider.profile(target.name)
+        target = self._model = model_of(model)
+        self._settings, self._adapt, self.expected = settings, adapt, expected
+        self.strict: Strictness = settings.get("strict", False)
+        self._request = request_of(target.name, conversation, tools, others, stream)
+        self._take(self._choose())
+        if self.strict:
+            self.losses.refuse(self.strict)
+        timeout, provider = settings.get("timeout"), target.provider
+        self._timeouts = timeout if isinstance(timeout, Timeouts) else provider.timeouts
+        self._seconds = None if isinstance(timeout, Timeouts) else timeout
+        self._deadline: float | None = None
+        self._tries = max(settings.get("tries") or provider.tries, 1)
+
+    @property
+    def provider(self) -> Provider:
+        return self._prepared.provider
+
+    @property
+    def losses(self) -> Losses:
+        return self._prepared.losses
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What reads the reply; which it is stands once the request is sent."""
+        return self._prepared.pipeline
+
+    def _choose(self) -> PreparedCall:
+        provider = self._model.provider
+        surfaces = present(provider.surfaces, provider.missing, _protocol)
+        least: LeastLoss[PreparedCall] = LeastLoss()
+        first = self._prepare(surfaces[0])
+        if not least.offer(first, first.losses):
+            for surface in surfaces[1:]:
+                try:
+                    other = self._prepare(surface)
+                except DragomanError:  # it cannot say this request at all
+                    continue
+                if least.offer(other, other.losses):
+                    break
+        return least.best
+
+    def _prepare(self, provider: Provider) -> PreparedCall:
+        codec, losses, name = provider.codec, Losses(), self._model.name
+        profile, request = provider.profile(name), self._request
         plan = TranslationPlan(
             NEUTRAL,
             protocol(provider.protocol),
             dialect=provider.dialect,
             recover=provider.recover,
             summarise=provider.summarise,
-            origin=provider.name,
+            origin=provider.issuer,
             profile=profile,
         )
-        self.pipeline = Pipeline(plan, losses)
-        request = request_of(target.name, conversation, tools, others, stream)
-        if expected:
-            request = expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
-        self._model, self._request = target, request
-        if adapt:
-            request = adapt(request)
-        _, body = self.pipeline.encode_request(request)
-        if options := settings.get("provider_options"):
+        pipeline = Pipeline(plan, losses)
+        if self.expected:
+            request = self.expected.prepare(request, codec.limits(profile).schema_rules, profile, losses)
+        if self._adapt:
+            request = self._adapt(request)
+        _, body = pipeline.encode_request(request)
+        if options := self._settings.get("provider_options"):
             body = _with_options(body, options, provider, losses)
-        if strict:
-            losses.refuse(strict)
-        self.body = jsontext.encode({**body, **extra} if extra else body)
-        self.url = provider.base_url + codec.http.path(target.name, stream)
-        self.headers = {
+        headers = {
             "content-type": "application/json",
             **codec.http.headers,
             **codec.http.headers_for(body),
         }
-        timeout = settings.get("timeout")
-        self._timeouts = timeout if isinstance(timeout, Timeouts) else provider.timeouts
-        self._seconds = None if isinstance(timeout, Timeouts) else timeout
-        self._deadline: float | None = None
-        self._tries = max(settings.get("tries") or provider.tries, 1)
+        extra = self._settings.get("extra")
+        encoded = jsontext.encode({**body, **extra} if extra else body)
+        url = provider.base_url + codec.http.path(name, request.stream)
+        tool = self.expected.tool if self.expected else ""
+        return PreparedCall(provider, pipeline, losses, encoded, url, headers, tool)
+
+    def _take(self, prepared: PreparedCall) -> None:
+        self._prepared = prepared
+        if self.expected:
+            self.expected.tool = prepared.output_tool
 
     def time_limit(self) -> AbstractAsyncContextManager[None]:
         """Raises UpstreamError where the call, from its first attempt on, takes more than its timeout."""
@@ -261,8 +316,17 @@ class ModelCall:
 
     async def send(self) -> Reply:
         """The answer of the upstream, with retries; raises UpstreamError."""
-        async with self.time_limit():
+        chosen, provider = self._prepared, self._model.provider
+
+        async def ask(surface: Provider) -> Reply:
+            self._take(chosen if surface is chosen.provider else self._prepare(surface))
             return await send_with_retries(self._attempt, self._tries, self._ends_within)
+
+        async with self.time_limit():
+            surface, reply = await ask_until_found(chosen.provider, provider.surfaces, ask)
+        if surface is not chosen.provider:
+            provider.missing.add(chosen.provider.protocol)
+        return reply
 
     def _ends_within(self, seconds: float) -> bool:
         """Whether the time of the call ends before another attempt could begin."""
@@ -284,7 +348,7 @@ class ModelCall:
         finally:
             reply.close()
         try:
-            wire = read_body(body, self.codec.name)
+            wire = read_body(body, self.provider.codec.name)
             return self.pipeline.decode_response(wire, self.losses), wire
         except (WireError, *TOO_DEEP) as error:
             raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
@@ -301,8 +365,11 @@ class ModelCall:
         return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
 
     async def _attempt(self) -> Reply | Failure:
-        request = OutgoingRequest("POST", self.url, self.headers, self.body)
-        return await self.provider.send(request, self._timeouts)
+        return await self._prepared.send(self._timeouts)
+
+
+def _protocol(provider: Provider) -> str:
+    return provider.protocol
 
 
 def _with_options(

@@ -7,7 +7,7 @@ request has as calls with results again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -43,10 +43,17 @@ def lacking_tools(tools: Sequence[ToolLike], model: Model) -> list[ServerTool]:
     found = [each for each in tools if isinstance(each, ServerTool)]
     if not found:
         return []
-    provider = model.provider
-    native = provider.codec.limits(provider.profile(model.name)).hosted_tools
+    native = native_tools(model, {each.kind for each in found})
     kinds = {each.kind for each in found if each.is_local or each.kind not in native}
     return [each for each in found if each.kind in kinds]
+
+
+def native_tools(model: Model, kinds: Collection[str]) -> frozenset[str]:
+    """What the surface of the provider runs that runs most of these kinds."""
+    each_set = [
+        surface.codec.limits(surface.profile(model.name)).hosted_tools for surface in model.provider.surfaces
+    ]
+    return max(each_set, key=lambda native: len(native & set(kinds)))
 
 
 def rounds_of(
@@ -110,8 +117,8 @@ class RoundedCall:
     async def _declare(self) -> HostedRun:
         request = request_of(self._model.name, self._conversation, self._tools, self._given, False)
         kinds = {tool.kind for tool in self._lacking}
-        provider = self._model.provider
-        native = provider.codec.limits(provider.profile(self._model.name)).hosted_tools - kinds
+        wanted = {tool.kind for tool in self._tools if isinstance(tool, ServerTool)}
+        native = native_tools(self._model, wanted) - kinds
         run = await hosted_tools(self._settings_here).declare(request, native, _LIMITS)
         assert run, "a tool of this request runs here"
         return run
@@ -140,8 +147,8 @@ class RoundedCall:
         return end
 
     async def _read_stream(self, call: ModelCall, show: Show) -> None:
-        reader, feed = call.pipeline.read_stream(self._frames), self._joiner.feed
         reply = await call.send()
+        reader, feed = call.pipeline.read_stream(self._frames), self._joiner.feed
         try:
             async for data in reply:
                 for event in reader.feed(data):

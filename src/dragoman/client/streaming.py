@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Generic, Unpack, cast
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from dragoman.core.errors import ConfigError, UpstreamError
 from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
 from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Refusal, Text, ToolCall, Usage
 from dragoman.http.client import Reply, TransportError
+from dragoman.pipeline import EventReader
 
 _QUEUED = 64  # pieces of a reply that nobody has read yet
 
@@ -314,10 +316,13 @@ class StreamReader:
     def __init__(self, call: ModelCall) -> None:
         self._call = call
         self._frames: list[Any] = []
-        self._reader = call.pipeline.read_stream(self._frames)
         self._events: list[Event] = []
         self._view = EventView(call.expected)
         self.result: Result[Any] | None = None
+
+    @cached_property
+    def _reader(self) -> EventReader:
+        return self._call.pipeline.read_stream(self._frames)  # of the surface that answered
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         return [shown for event in self._reader.feed(data) for shown in self._shown(event)]

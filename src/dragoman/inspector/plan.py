@@ -38,7 +38,12 @@ class Plan(Struct, frozen=True):
 
 def plan(body: Wire | bytes, client: str, provider: ProviderSettings, model: str) -> Plan:
     exchange = Exchange(
-        client, provider.protocol, provider.dialect, recover=provider.recover, origin=provider.issuer
+        client,
+        provider.protocol,
+        provider.dialect,
+        recover=provider.recover,
+        origin=provider.issuer,
+        profile=provider.profile(model),
     )
     try:
         exchange.request(body, model=model)

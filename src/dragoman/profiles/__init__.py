@@ -22,6 +22,8 @@ __all__ = [
     "ProviderSettings",
     "Surface",
     "bare_model",
+    "describe_unknown",
+    "http_url",
     "known",
     "known_server",
     "profile_of",
@@ -145,6 +147,13 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         return tuple(
             [replace(each, base_url=_origin(url) + each.base_url[len(origin) :]) for each in self.surfaces]
         )
+
+    def surfaces_for(self, url: str, protocol: str, dialect: str | None) -> tuple[Surface, ...]:
+        """Its surfaces, behind `url` where that is not empty. Who names a protocol gets that one alone."""
+        found = self.moved(http_url(url.rstrip("/"))) if url else self.surfaces
+        if protocol:
+            found = tuple([each for each in found if each.protocol == protocol])
+        return found[:1] if dialect else found
 
     @property
     def issuer(self) -> str:

@@ -192,3 +192,11 @@ def test_each_known_surface_has_its_own_protocol() -> None:
         assert len(set(protocols)) == len(protocols)
         for each in provider.each_surface("anthropic"):
             Exchange("anthropic", each.protocol)
+
+
+def test_plan_knows_the_facts_about_a_surface() -> None:
+    """DeepSeek runs no hosted tools behind its Anthropic address."""
+    body = {**TURNS, "tools": [{"googleSearch": {}}]}
+    plans = plan_all(body, "gemini", [known()["deepseek"]], "m")
+    assert [(each.protocol, each.taken) for each in plans][0] == ("openai-responses", True)
+    assert {each.protocol: each.worst for each in plans}["anthropic"] == "material"

@@ -94,13 +94,10 @@ def _surfaces(
 ) -> tuple[ProviderSettings, tuple[Surface, ...]]:
     """The surfaces, and the provider at the first of them. Whoever names one protocol gets that one."""
     if table.surfaces is None:
+        url = _address(source, (*where, "base_url"), table.base_url) or ""
+        surfaces = base.surfaces_for(url, table.protocol or "", table.dialect)
         found = next((each for each in base.surfaces if each.protocol == table.protocol), None)
-        if found:
-            base = base.at(found)
-        is_one = table.protocol or table.dialect
-        url = _address(source, (*where, "base_url"), table.base_url)
-        surfaces = base.moved(http_url(url.rstrip("/"))) if url else base.surfaces
-        return base, () if is_one else surfaces
+        return base.at(found) if found else base, surfaces
     place = (*where, "surfaces")
     if table.protocol or table.base_url or table.dialect or not table.surfaces:
         problem = "stands instead of protocol and base_url, and no dialect goes with it"

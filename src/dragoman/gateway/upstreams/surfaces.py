@@ -1,27 +1,21 @@
-"""A provider that speaks several protocols: the one with the least loss is chosen for each request.
+"""A target whose provider speaks several protocols (dragoman/surfaces.py), at one of which it is sent.
 
 The first surface is the one that the client prefers (routing.py): mostly its own protocol, so nothing is
 translated. The others are looked at only where something would be lost there.
-
-    first surface --nothing is lost------> sent
-                  --something is lost----> all are translated, the one with the least loss is sent
-    sent          --404------------------> the next one; that answers: this one is not asked again
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from dragoman.core.errors import DragomanError
 from dragoman.exchange import Exchange
 from dragoman.gateway.conversations.turn_writer import TurnWriter
-from dragoman.gateway.request import AttemptFailed
 from dragoman.gateway.upstreams.routing import Target
+from dragoman.surfaces import LeastLoss, ask_until_found, present
 from dragoman.transforms.rounds import RoundEnd
-
-NOTHING = (0, 0, 0)
 
 
 class SurfaceRequest(Struct, frozen=True, eq=False):
@@ -39,42 +33,30 @@ Send = Callable[[SurfaceRequest], Awaitable[RoundEnd]]
 
 async def attempt_surfaces(target: Target, translate: Translate, send: Send) -> RoundEnd:
     """Raises AttemptFailed as `send` does."""
-    order = [each for each in target.surfaces if each.provider.protocol not in target.missing]
-    chosen = await _choose(order or list(target.surfaces), translate)
-    try:
-        return await send(chosen)
-    except AttemptFailed as error:
-        # a server without the path says 404, and so does one without the model: then the others do so too
-        if error.failure.kind != "not_found":
-            raise
-        failed = error
-    try:
-        for surface in target.surfaces:
-            if surface is chosen.target:
-                continue
+    chosen = await _choose(present(target.surfaces, target.missing, _protocol), translate)
+
+    async def ask(surface: Target) -> RoundEnd:
+        return await send(chosen if surface is chosen.target else await translate(surface))
+
+    surface, end = await ask_until_found(chosen.target, target.surfaces, ask)
+    if surface is not chosen.target:
+        target.missing.add(_protocol(chosen.target))
+    return end
+
+
+async def _choose(surfaces: Sequence[Target], translate: Translate) -> SurfaceRequest:
+    least: LeastLoss[SurfaceRequest] = LeastLoss()
+    first = await translate(surfaces[0])
+    if not least.offer(first, first.exchange.loss_list):
+        for surface in surfaces[1:]:
             try:
-                end = await send(await translate(surface))
-            except AttemptFailed as error:
-                if error.failure.kind != "not_found":
-                    raise
-            else:
-                target.missing.add(chosen.target.provider.protocol)
-                return end
-        raise failed
-    finally:
-        del failed  # its traceback refers to this frame: a cycle that would keep the body in memory
+                other = await translate(surface)
+            except DragomanError:  # it cannot say this request at all
+                continue
+            if least.offer(other, other.exchange.loss_list):
+                break
+    return least.best
 
 
-async def _choose(surfaces: list[Target], translate: Translate) -> SurfaceRequest:
-    best = await translate(surfaces[0])
-    least = best.exchange.loss_list.damage()
-    for surface in surfaces[1:]:
-        if least == NOTHING:
-            break
-        try:
-            other = await translate(surface)
-        except DragomanError:  # it cannot say this request at all
-            continue
-        if (damage := other.exchange.loss_list.damage()) < least:
-            best, least = other, damage
-    return best
+def _protocol(target: Target) -> str:
+    return target.provider.protocol
