@@ -198,5 +198,5 @@ def test_plan_knows_the_facts_about_a_surface() -> None:
     """DeepSeek runs no hosted tools behind its Anthropic address."""
     body = {**TURNS, "tools": [{"googleSearch": {}}]}
     plans = plan_all(body, "gemini", [known()["deepseek"]], "m")
-    assert [(each.protocol, each.taken) for each in plans][0] == ("openai-responses", True)
+    assert (plans[0].protocol, plans[0].taken) == ("openai-responses", True)
     assert {each.protocol: each.worst for each in plans}["anthropic"] == "material"
