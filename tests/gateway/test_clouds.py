@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 from google import genai
 from google.oauth2.credentials import Credentials
+from msgspec.structs import replace
 
 from dragoman import Provider, generate
 from dragoman.core import jsontext
@@ -358,26 +360,88 @@ def test_signature_version_4() -> None:
     }
 
 
-# Of "Signature Version 4 test suite" (docs.aws.amazon.com)
+# The vectors that AWS publishes for Signature Version 4 (github.com/awslabs/aws-c-auth,
+# tests/aws-signing-test-suite/v4): method, path and query as they are given, and the signature of the headers
+_UNRESERVED = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PUBLISHED = {
-    "get-vanilla": ("GET", "", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
-    "post-vanilla": ("POST", "", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+    "get-vanilla": ("GET", "/", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+    "post-vanilla": ("POST", "/", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
     "get-vanilla-query-order-key-case": (
         "GET",
-        "?Param2=value2&Param1=value1",
+        "/?Param2=value2&Param1=value1",
         "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
     ),
+    "get-vanilla-query-order-encoded": (
+        "GET",
+        "/?Param-3=Value3&Param=Value2&%E1%88%B4=Value1",
+        "371d3713e185cc334048618a97f809c9ffe339c62934c032af5a0e595648fcac",
+    ),
+    "get-vanilla-empty-query-key": (
+        "GET",
+        "/?Param1=value1",
+        "a67d582fa61cc504c4bae71f336f98b97f1ea3c7a6bfe1b6e45aec72011b9aeb",
+    ),
+    "get-vanilla-query-unreserved": (
+        "GET",
+        f"/?{_UNRESERVED}={_UNRESERVED}",
+        "9c3e54bfcdf0b19771a7f523ee5669cdf59bc7cc0884027167c21bb143a40197",
+    ),
+    "get-unreserved": (
+        "GET",
+        f"/{_UNRESERVED}",
+        "07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f",
+    ),
+    "get-utf8": ("GET", "/\u1234", "8318018e0b0f223aa2bbf98705b62bb787dc9c0e678f255a891fd03141be5d85"),
+    "get-space-unnormalized": (
+        "GET",
+        "/example space/",
+        "652487583200325589f1fba4c7e578f72c47cb61beeca81406b39ddec1366741",
+    ),
 }
+_VECTOR_DATE = "20150830T123600Z"
+_VECTOR_CREDENTIAL = Credential(
+    id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1"
+)
 
 
-@pytest.mark.parametrize("method, query, expected", PUBLISHED.values(), ids=PUBLISHED)
-def test_published_signatures(method: str, query: str, expected: str) -> None:
-    credential = Credential(
-        id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1"
+def _proof(credential: Credential, method: str, path: str) -> str:
+    request = OutgoingRequest(method, f"https://example.amazonaws.com{path}", {}, b"")
+    return signature(credential, request, "service", _VECTOR_DATE)["authorization"].rpartition("Signature=")[
+        2
+    ]
+
+
+@pytest.mark.parametrize("method, path, expected", PUBLISHED.values(), ids=PUBLISHED)
+def test_published_signatures(method: str, path: str, expected: str) -> None:
+    assert _proof(_VECTOR_CREDENTIAL, method, path) == expected
+
+
+def test_a_published_signature_with_a_session() -> None:
+    """get-vanilla-with-session-token"""
+    session = "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267"
+    proof = _proof(replace(_VECTOR_CREDENTIAL, session=session), "GET", "/")
+    assert proof == "07ec1639c89043aa0e3e2de82b96708f198cceab042d4a97044c66dd9f74e7f8"
+
+
+@pytest.mark.parametrize("method, path, expected", PUBLISHED.values(), ids=PUBLISHED)
+def test_awscrt_signs_the_published_vectors_alike(method: str, path: str, expected: str) -> None:
+    auth: Any = pytest.importorskip("awscrt.auth")
+    http: Any = pytest.importorskip("awscrt.http")
+    provider = auth.AwsCredentialsProvider.new_static(_VECTOR_CREDENTIAL.id, _VECTOR_CREDENTIAL.secret)
+    config = auth.AwsSigningConfig(
+        algorithm=auth.AwsSigningAlgorithm.V4,
+        signature_type=auth.AwsSignatureType.HTTP_REQUEST_HEADERS,
+        credentials_provider=provider,
+        region="us-east-1",
+        service="service",
+        date=datetime(2015, 8, 30, 12, 36, tzinfo=UTC),
+        use_double_uri_encode=True,
+        should_normalize_uri_path=False,
+        signed_body_header_type=auth.AwsSignedBodyHeaderType.NONE,
     )
-    request = OutgoingRequest(method, f"https://example.amazonaws.com/{query}", {}, b"")
-    stated = signature(credential, request, "service", "20150830T123600Z")["authorization"]
-    assert stated.rpartition("Signature=")[2] == expected
+    request = http.HttpRequest(method, path, http.HttpHeaders([("Host", "example.amazonaws.com")]))
+    signed = auth.aws_sign_request(request, config).result()
+    assert signed.headers.get("Authorization").rpartition("Signature=")[2] == expected
 
 
 @pytest.mark.parametrize("session", ["", "session-1"])

@@ -85,7 +85,8 @@ def signature(credential: Credential, request: OutgoingRequest, service: str, no
         [
             request.method,
             quote(url.path or "/", safe="/-_.~"),  # once more than on the wire
-            "&".join(sorted(url.query.split("&"))) if url.query else "",
+            # by name, then value: "Param=" is before "Param-3=" (get-vanilla-query-order-encoded)
+            "&".join(sorted(url.query.split("&"), key=lambda pair: pair.split("=", 1))),
             *(f"{name}:{' '.join(value.split())}" for name, value in headers.items()),
             "",
             names,
