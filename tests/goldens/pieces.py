@@ -7,14 +7,14 @@ from typing import Any
 from seeds.wires import Wire, chunk, dumps, named_sse, sse
 
 CHAT, RESPONSES, ANTHROPIC, GEMINI = "openai-chat", "openai-responses", "anthropic", "gemini"
-INTERACTIONS = "gemini-interactions"
+INTERACTIONS, CONVERSE = "gemini-interactions", "bedrock-converse"
 MODELS = {
     CHAT: "gpt-4.1",
     RESPONSES: "gpt-5.1",
     ANTHROPIC: "claude-sonnet-4-5",
     GEMINI: "gemini-3-pro",
     INTERACTIONS: "gemini-3-pro",
-    "bedrock-converse": "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    CONVERSE: "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from goldens import interactions
+from goldens import converse, interactions
 from goldens.pieces import (
     ANTHROPIC,
     CHAT,
     CITY,
+    CONVERSE,
     GEMINI,
     INTERACTIONS,
     PNG,
@@ -783,18 +784,27 @@ _FOUR: dict[str, Scenario] = {
 }
 
 
-def _with(given: dict[str, Any], more: Any) -> dict[str, Any]:
-    return given if more is None else {**given, INTERACTIONS: more}
+def _of(made: dict[str, dict[str, Any]], scenario: str) -> dict[str, Any]:
+    return {protocol: rows[scenario] for protocol, rows in made.items() if scenario in rows}
 
 
-_CUT = interactions.STREAMS["one_call"]
-_STREAMS = {**interactions.STREAMS, "broken_stream": _CUT[: len(_CUT) // 2]}
+def _with_broken(streams: dict[str, bytes]) -> dict[str, bytes]:
+    cut = streams["one_call"]
+    return {**streams, "broken_stream": cut[: len(cut) // 2]}
+
+
+_REQUESTS: dict[str, dict[str, Any]] = {INTERACTIONS: interactions.REQUESTS}
+_REPLIES: dict[str, dict[str, Any]] = {INTERACTIONS: interactions.REPLIES, CONVERSE: converse.REPLIES}
+_STREAMS: dict[str, dict[str, Any]] = {
+    INTERACTIONS: _with_broken(interactions.STREAMS),
+    CONVERSE: _with_broken(converse.STREAMS),
+}
 SCENARIOS = {
     name: replace(
         scenario,
-        requests=_with(scenario.requests, interactions.REQUESTS.get(name)),
-        replies=_with(scenario.replies, interactions.REPLIES.get(name)),
-        streams=_with(scenario.streams, _STREAMS.get(name)),
+        requests={**scenario.requests, **_of(_REQUESTS, name)},
+        replies={**scenario.replies, **_of(_REPLIES, name)},
+        streams={**scenario.streams, **_of(_STREAMS, name)},
     )
     for name, scenario in _FOUR.items()
 }

@@ -24,9 +24,10 @@ import pytest
 import dragoman
 from dragoman.framing.sse import Decoder
 from dragoman.protocols import codec
+from dragoman.protocols import upstream as upstream_codec
 from goldens.echo import next_request
 from goldens.layout import pretty
-from goldens.pieces import MODELS
+from goldens.pieces import CONVERSE, MODELS
 from goldens.scenarios import SCENARIOS, Scenario
 from seeds.wires import FIVE, Wire, frames, gathered
 
@@ -39,7 +40,7 @@ def test_golden(name: str) -> None:
     made = {
         f"{client} -> {upstream}": outcome(SCENARIOS[name], client, upstream)
         for client in FIVE
-        for upstream in [*FIVE, *([CONVERSE] if client in SCENARIOS[name].requests else [])]
+        for upstream in (*FIVE, CONVERSE)
     }
     path = HERE / f"{name}.json"
     if WRITE:
@@ -86,7 +87,6 @@ def outcome(scenario: Scenario, client: str, upstream: str) -> Wire:
 
 
 UNCHANGED = "unchanged"
-CONVERSE = "bedrock-converse"  # requests alone; its replies are in tests/protocols/bedrock_converse
 
 
 def begun(scenario: Scenario, client: str, upstream: str) -> dragoman.Exchange:
@@ -103,7 +103,7 @@ def returned(
     """The conversation after the client has sent `reply` back, with a result for each call."""
     exchange = dragoman.Exchange(client, upstream, reply_created=0)
     out = exchange.request(next_request(client, scenario.requests[client], reply), model=MODELS[upstream])
-    turns = plain(out[codec(upstream).turns][-3:])
+    turns = plain(out[upstream_codec(upstream).turns][-3:])
     if before and before.get("next request") == turns:
         return {what: "the same"}
     return {what: turns, **losses_of(exchange, what)}

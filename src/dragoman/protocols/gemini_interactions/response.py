@@ -73,7 +73,8 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
         return rest | {key: value for key, value in known.items() if value}
     if lacks_thought(request) and not any(isinstance(part, Reasoning) for part in complete):
         steps.insert(0, {"type": "thought"})
-    frame = frame_interaction(response.id, response.model, response.created)
+    model = response.model or (request.model if request else "")
+    frame = frame_interaction(response.id, model, response.created)
     ended = encode_stop(response.stop) | {"usage": encode_usage(response.usage or Usage())}
     return {**frame, **ended, "steps": steps or [EMPTY]}
 
