@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from datasets.conversations import READ, SHAREGPT, body, ids, messages, write_lines, write_parquet
 from dragoman import ConfigError, DragomanError
 from dragoman.cli import main
-from dragoman.datasets import Translation, translate, translate_files
-from dragoman.datasets.local import job_report
-from dragoman.datasets.shards import RowFormat, cut, read
+from dragoman.datasets import Translation, shards, translate, translate_files
+from dragoman.datasets.local import _Shares, job_report
+from dragoman.datasets.shards import RowFormat, ShardReader, cut
 from waiting import wait_until
 
 CHAT = Translation("openai-chat", "anthropic")
@@ -40,14 +40,42 @@ def test_shards_hold_every_row_once(size: int, kind: str, tmp_path: Path) -> Non
             file.write_text(json.dumps(ROWS))
         case _:
             file = write_parquet(tmp_path / "a.parquet", ROWS, 7 if kind == "parquet" else 1000)
-    shards = cut([str(file)], size)
+    parts = cut([str(file)], size)
     format = RowFormat(("body",), whole=file.suffix != ".parquet")
-    batches = [[*read(shard, format)] for shard in shards]
-    assert [sum(len(batch.rows) for batch in each) for each in batches] == [shard.rows for shard in shards]
+    reader = ShardReader(format)
+    batches = [[*reader.read(part)] for part in parts]
+    assert [sum(len(batch.rows) for batch in each) for each in batches] == [part.rows for part in parts]
     bodies = [json.loads(row["body"]) for each in batches for batch in each for row in batch.rows]
     assert bodies == ROWS
+    alone = {part: [*ShardReader(format).read(part)] for part in reversed(parts)}
+    assert [alone[part] for part in parts] == batches
     if size == 1 and kind not in ("json", "one group"):
-        assert len(shards) == 100
+        assert len(parts) == 100
+
+
+def test_shards_of_a_row_group_read_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(write_parquet(tmp_path / "a.parquet", ROWS, 100))
+    [*parts], opened = cut([file], 10), []
+    whole = shards._opened
+    monkeypatch.setattr(shards, "_opened", lambda file: opened.append(file) or whole(file))
+    reader = ShardReader(RowFormat(("body",)))
+    for part in [*parts[4:], *parts[:3], *parts[2:4]]:
+        [*_] = reader.read(part)
+    assert len(opened) == 3
+
+
+def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
+    for name, write in {"a.parquet": write_parquet, "a.jsonl": write_lines}.items():
+        [part] = cut([str(write(tmp_path / name, ROWS))], 100)
+        write(tmp_path / name, ROWS[:50])
+        with pytest.raises(ConfigError, match="shorter than when the job began"):
+            [*_] = ShardReader(RowFormat(("body",))).read(part)
+
+
+def test_each_worker_reads_in_order() -> None:
+    shares = _Shares(range(8), 3)
+    places = (0, 1, 0, 1, 0, 1, 2, 0, 1, 2, 0)
+    assert [shares.take(place) for place in places] == [0, 4, 1, 5, 2, 6, 3, 7, None, None, None]
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])

@@ -181,13 +181,11 @@ def _run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator
 class _Crew:
     """Workers, each with a thread that gives it shards and waits for its answers."""
 
-    def __init__(self, job: DatasetJob, todo: Iterable[int], count: int) -> None:
+    def __init__(self, job: DatasetJob, todo: Sequence[int], count: int) -> None:
         self._job = msgspec.json.encode(job) + b"\n"
         self._shards: tuple[Shard, ...] = job.shards
-        self._todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in todo:
-            self._todo.put(number)
-        self._left = self._todo.qsize()
+        self._left = len(todo)
+        self._shares = _Shares(todo, count)
         self._answers: queue.SimpleQueue[tuple[int, LossReport | DragomanError]] = queue.SimpleQueue()
         self._workers: dict[int, _Worker] = {}
         self._stopped = False
@@ -212,11 +210,7 @@ class _Crew:
                 thread.join()
 
     def _work(self, place: int) -> None:
-        while not self._stopped:
-            try:
-                number = self._todo.get_nowait()
-            except queue.Empty:
-                break
+        while not self._stopped and (number := self._shares.take(place)) is not None:
             self._answers.put((number, self._translate(place, number)))
         if worker := self._workers.get(place):
             worker.close()
@@ -240,6 +234,24 @@ class _Crew:
             f"a worker ended {_DEATHS} times (exit code {code}) at {shard.file}, rows {shard.first + 1} to "
             f"{shard.first + shard.rows}. What it printed is above. --resume goes on with the other rows."
         )
+
+
+class _Shares:
+    """Which worker does which shards. Each goes on after its last one, so that it reads a file in order. One
+    that has no more takes half of the largest share."""
+
+    def __init__(self, todo: Sequence[int], count: int) -> None:
+        self._shares: list[list[int]] = [[*todo], *([] for _ in range(count - 1))]
+        self._lock = threading.Lock()
+
+    def take(self, place: int) -> int | None:
+        with self._lock:
+            own, largest = self._shares[place], max(self._shares, key=len)
+            if not own:
+                half = len(largest) // 2
+                own += largest[half:]
+                del largest[half:]
+            return own.pop(0) if own else None
 
 
 class _Worker:

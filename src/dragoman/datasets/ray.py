@@ -21,7 +21,7 @@ from dragoman.core.optional import require
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
 from dragoman.datasets.tables import TranslateOptions, reports_of, translate_table
-from dragoman.datasets.worker import DatasetJob, run_shard
+from dragoman.datasets.worker import DatasetJob, ShardTranslator
 
 require("ray")
 ray: Any = import_module("ray")
@@ -114,7 +114,7 @@ def run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[
 
 @ray.remote(max_retries=3)
 def _shard(job: DatasetJob, number: int) -> LossReport:
-    return run_shard(job, number, RowTranslator(job.translation))
+    return ShardTranslator(job).run(number)
 
 
 def _translate(table: Any, translation: Translation, body: Literal["same", "text"]) -> Any:

@@ -23,6 +23,7 @@ pq: Any = import_module("pyarrow.parquet")
 _BATCH = 250  # rows that are Python values at a time
 _BLOCK = 1 << 20
 _PIECES = 16  # that a large row group is cut into, at most: each reads the group again up to its rows
+_SHORTER = "it is shorter than when the job began"  # the worker names the file
 
 
 class Shard(Struct, frozen=True):
@@ -60,14 +61,14 @@ def find_files(paths: Iterable[str | Path]) -> list[str]:
     found: list[Path] = []
     for path in map(Path, paths):
         inside = (
-            sorted(each for each in path.rglob("*") if each.suffix in READERS) if path.is_dir() else [path]
+            sorted(each for each in path.rglob("*") if each.suffix in CUTTERS) if path.is_dir() else [path]
         )
         if not inside:
-            raise ConfigError(f"{path}: no file that ends in {', '.join(READERS)}")
+            raise ConfigError(f"{path}: no file that ends in {', '.join(CUTTERS)}")
         found += inside
     for path in found:
-        if path.suffix not in READERS:
-            raise ConfigError(f"{path}: expected a file that ends in {', '.join(READERS)}")
+        if path.suffix not in CUTTERS:
+            raise ConfigError(f"{path}: expected a file that ends in {', '.join(CUTTERS)}")
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
     return [str(path) for path in found]
@@ -79,12 +80,43 @@ def cut(files: Iterable[str], size: int, column: str = "") -> list[Shard]:
         if file.endswith(".parquet"):
             with _opened(file) as parquet:
                 conversation_type(parquet.schema_arrow, column)
-    return [shard for file in files for shard in READERS[Path(file).suffix][0](file, size)]
+    return [shard for file in files for shard in CUTTERS[Path(file).suffix](file, size)]
 
 
-def read(shard: Shard, format: RowFormat) -> Iterator[RowBatch]:
-    """The rows of a shard in batches. A row without a name is named by its file and number, from 1 on."""
-    return READERS[Path(shard.file).suffix][1](shard, format)
+class ShardReader:
+    """The rows of one shard after the other. A row without a name is named by its file and number, from 1 on.
+
+    Rows of a row group are reached by reading those before them. So a shard that begins where the last one
+    ended goes on there: shards of one row group that are read in order cost what the group costs.
+    """
+
+    def __init__(self, format: RowFormat) -> None:
+        self.format = format
+        self._end: tuple[str, int] = "", 0  # of the last shard
+        self._tables: Iterator[Table] = iter(())
+        self._left: Table = None  # of the last table, what belongs to the next shard
+
+    def read(self, shard: Shard) -> Iterator[RowBatch]:
+        if shard.file.endswith(".parquet"):
+            return self._read_table(shard)
+        texts = _lines(shard) if shard.file.endswith(".jsonl") else map(bytes, _array(shard.file))
+        return _batches(texts, shard, self.format)
+
+    def _read_table(self, shard: Shard) -> Iterator[RowBatch]:
+        at = shard.start
+        if self._end != (shard.file, at):
+            self._tables, self._left = _tables(shard.file, at), None
+        self._end = "", 0  # until this one is read
+        while at < shard.stop:
+            table = self._left or next(self._tables, None)
+            if table is None:
+                raise ConfigError(_SHORTER)
+            piece = table.slice(0, shard.stop - at)
+            self._left = table.slice(piece.num_rows)
+            ids = _ids(piece, self.format.id, shard.file, at)
+            yield RowBatch(ids, [*rows_of(piece, self.format.columns)], table=piece)
+            at += piece.num_rows
+        self._end = shard.file, at
 
 
 def _cut_parquet(file: str, size: int) -> Iterator[Shard]:
@@ -107,25 +139,19 @@ def _cut_parquet(file: str, size: int) -> Iterator[Shard]:
         yield Shard(file, start, stop, start, stop - start)
 
 
-def _read_parquet(shard: Shard, format: RowFormat) -> Iterator[RowBatch]:
-    with _opened(shard.file) as parquet:
-        groups: list[int] = []
-        at = 0
-        before = 0  # rows of the first of these groups that belong to an earlier shard
-        for i in range(parquet.num_row_groups):
-            count = parquet.metadata.row_group(i).num_rows
-            if at < shard.stop and at + count > shard.start:
-                before = before if groups else shard.start - at
-                groups.append(i)
-            at += count
-        at = shard.start - before
-        for batch in parquet.iter_batches(_BATCH, row_groups=groups, use_threads=False):
-            begin, end = max(shard.start - at, 0), min(shard.stop - at, batch.num_rows)
-            if begin < end:
-                piece = batch.slice(begin, end - begin)
-                ids = _ids(piece, format.id, shard.file, at + begin)
-                yield RowBatch(ids, [*rows_of(piece, format.columns)], table=piece)
-            at += batch.num_rows
+def _tables(file: str, start: int) -> Iterator[Table]:
+    """From row `start` on. They end with their row group, so they are the same wherever reading began."""
+    at = 0
+    with _opened(file) as parquet:
+        for group in range(parquet.num_row_groups):
+            count = parquet.metadata.row_group(group).num_rows
+            if at + count <= start:
+                at += count
+                continue
+            for table in parquet.iter_batches(_BATCH, row_groups=[group], use_threads=False):
+                if at + table.num_rows > start:
+                    yield table.slice(max(start - at, 0))
+                at += table.num_rows
 
 
 def _ids(table: Table, id: str, file: str, first: int) -> list[str]:
@@ -161,26 +187,20 @@ def _cut_lines(file: str, size: int) -> Iterator[Shard]:
             yield Shard(file, start, at, first, number - first + unfinished)
 
 
-def _read_lines(shard: Shard, format: RowFormat) -> Iterator[RowBatch]:
+def _lines(shard: Shard) -> Iterator[bytes]:
     with open(shard.file, "rb") as file:
         file.seek(shard.start)
-        yield from _batches(_lines(file, shard.stop - shard.start), shard, format)
-
-
-def _lines(file: Iterable[bytes], length: int) -> Iterator[bytes]:
-    for line in file:
-        yield line
-        length -= len(line)
-        if length <= 0:
-            return
+        left = shard.stop - shard.start
+        while left > 0:
+            line = file.readline()
+            if not line:
+                raise ConfigError(_SHORTER)
+            yield line
+            left -= len(line)
 
 
 def _cut_array(file: str, size: int) -> Iterator[Shard]:
     yield Shard(file, 0, 0, 0, len(_array(file)))
-
-
-def _read_array(shard: Shard, format: RowFormat) -> Iterator[RowBatch]:
-    return _batches(map(bytes, _array(shard.file)), shard, format)
 
 
 def _array(file: str) -> list[msgspec.Raw]:
@@ -237,10 +257,8 @@ def _value(raw: msgspec.Raw) -> Any:
     return jsontext.decode(text) if text[:1] == b'"' else None if text == b"null" else text
 
 
-Cut = Callable[[str, int], Iterator[Shard]]
-Read = Callable[[Shard, RowFormat], Iterator[RowBatch]]
-READERS: dict[str, tuple[Cut, Read]] = {
-    ".parquet": (_cut_parquet, _read_parquet),
-    ".jsonl": (_cut_lines, _read_lines),
-    ".json": (_cut_array, _read_array),
+CUTTERS: dict[str, Callable[[str, int], Iterator[Shard]]] = {
+    ".parquet": _cut_parquet,
+    ".jsonl": _cut_lines,
+    ".json": _cut_array,
 }

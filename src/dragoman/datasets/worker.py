@@ -22,7 +22,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.datasets.columns import Table, output_columns, pa, without
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
-from dragoman.datasets.shards import RowBatch, RowFormat, Shard, read
+from dragoman.datasets.shards import RowBatch, RowFormat, Shard, ShardReader
 
 pq: Any = import_module("pyarrow.parquet")
 REPORTS = "_reports"
@@ -54,21 +54,36 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-def run_shard(job: DatasetJob, number: int, translate: RowTranslator) -> LossReport:
-    report = LossReport()
-    place = job.place(number)
-    batches = _translated(job, number, translate, report)
-    if not job.out:
-        for _ in batches:
-            pass
+class ShardTranslator:
+    """Does shards of a job; those that follow each other cost the least."""
+
+    def __init__(self, job: DatasetJob) -> None:
+        self._job = job
+        self._translate = RowTranslator(job.translation)
+        self._reader = ShardReader(RowFormat(self._translate.columns, job.id, job.whole))
+
+    def run(self, number: int) -> LossReport:
+        job, report = self._job, LossReport()
+        batches = self._translated(number, report)
+        if not job.out:
+            for _ in batches:
+                pass
+            return report
+        place = job.place(number)
+        unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+        with _writer(job, unfinished, self._translate.columns) as writer:
+            for batch, rows in batches:
+                writer.write(batch, rows)
+        write_whole(job.report_place(number), msgspec.json.encode(report))
+        _publish(unfinished, place)
         return report
-    unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    with _writer(job, unfinished) as writer:
-        for batch, rows in batches:
-            writer.write(batch, rows)
-    write_whole(job.report_place(number), msgspec.json.encode(report))
-    _publish(unfinished, place)
-    return report
+
+    def _translated(self, number: int, report: LossReport) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
+        for batch in self._reader.read(self._job.shards[number]):
+            rows = [self._translate(row) for row in batch.rows]
+            for id, row in zip(batch.ids, rows, strict=True):
+                report.add(id, row)
+            yield batch, rows
 
 
 def write_whole(place: Path, data: bytes) -> None:
@@ -84,25 +99,13 @@ def _publish(unfinished: Path, place: Path) -> None:
     os.replace(unfinished, place)
 
 
-def _translated(
-    job: DatasetJob, number: int, translate: RowTranslator, report: LossReport
-) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
-    format = RowFormat(translate.columns, job.id, job.whole)
-    for batch in read(job.shards[number], format):
-        rows = [translate(row) for row in batch.rows]
-        for id, row in zip(batch.ids, rows, strict=True):
-            report.add(id, row)
-        yield batch, rows
-
-
 class _Writer(Protocol):
     def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None: ...
     def __enter__(self) -> _Writer: ...
     def __exit__(self, *_: object) -> None: ...
 
 
-def _writer(job: DatasetJob, place: Path) -> _Writer:
-    used = RowTranslator(job.translation).columns
+def _writer(job: DatasetJob, place: Path, used: Sequence[str]) -> _Writer:
     return _ParquetFile(place, used, job.id) if job.format == "parquet" else _LinesFile(place, used, job.id)
 
 
@@ -178,10 +181,10 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no answer
     pa.set_cpu_count(1)
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=DatasetJob)
-    translate = RowTranslator(job.translation)
+    translator = ShardTranslator(job)
     for line in sys.stdin.buffer:
         try:
-            answer = Answer(run_shard(job, int(line), translate))
+            answer = Answer(translator.run(int(line)))
         except (DragomanError, OSError, pa.ArrowException) as error:
             answer = Answer(error=f"{job.shards[int(line)].file}: {error}")
         answers.write(msgspec.json.encode(answer) + b"\n")
