@@ -26,7 +26,7 @@ CORPORA ?= ../shared/corpora
 OPEN_RESPONSES ?= ../openresponses
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
-LIBRARY := calls core dialects exchange forwarding framing pipeline profiles protocols schemas transforms
+LIBRARY := calls core dialects exchange forwarding framing pipeline profiles protocols schemas serving transforms
 CASES := $(addprefix tests/,core dialects framing gateway/conversations gateway/jobs goldens gotchas hosted profiles protocols recordings schemas seeds transforms) \
 	$(addprefix tests/gateway/test_,clouds.py compaction.py converse.py credentials.py hosted.py messages_compaction.py overrides.py websocket_upstream.py) \
 	$(addprefix tests/laws/test_,codec_laws.py history_laws.py restriction_laws.py taint_laws.py transcript_laws.py usual_reply_laws.py) $(wildcard tests/test_*.py)

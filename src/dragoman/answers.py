@@ -15,8 +15,8 @@ from dragoman.core.errors import WireError
 from dragoman.core.events import Event
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import Failure, Request, Wire
-from dragoman.core.protocol import Protocol
 from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, decoder_for, malformed
+from dragoman.serving.protocol import Protocol
 
 _MOST = 128  # answers; OpenAI takes n up to 128, Gemini up to 8
 

@@ -22,7 +22,6 @@ from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.overrides import Overrides
-from dragoman.core.server import ReplyFacts
 from dragoman.core.transport import SharedHeaders
 from dragoman.dialects import dialect as find_dialect
 from dragoman.forwarding import ForwardedStream, StateTagger, state_tagger
@@ -33,6 +32,7 @@ from dragoman.memory.translation import Echo, TranslationTarget, translate
 from dragoman.pipeline import EventReader, Pipeline, TranslatedStream, TranslationPlan
 from dragoman.profiles import profile_of
 from dragoman.protocols import codec, protocol
+from dragoman.serving.accounting import ReplyFacts
 from dragoman.transforms.overrides import add_extra, apply_overrides, override_wire
 
 

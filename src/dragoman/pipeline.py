@@ -49,7 +49,6 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.model_profile import UNKNOWN, ModelProfile, for_transcripts
-from dragoman.core.protocol import Protocol
 from dragoman.core.token_estimate import Tally, TallyRun
 from dragoman.dialects import recovery
 from dragoman.dialects.engine.dialect import Dialect
@@ -58,6 +57,7 @@ from dragoman.framing.splice import DeltaSplice
 from dragoman.framing.sse import SSE
 from dragoman.profiles import profile_of
 from dragoman.protocols import protocol as find_protocol
+from dragoman.serving.protocol import Protocol
 from dragoman.transforms import breakpoints
 from dragoman.transforms.breakpoints import LatestMarks
 from dragoman.transforms.compaction import Summary, summarising

@@ -7,9 +7,9 @@ from click.testing import CliRunner, Result
 
 from dragoman.cli import main
 from dragoman.core.errors import ConfigError
-from dragoman.core.user_folders import config_folder
 from dragoman.gateway.config import load_file
 from dragoman.gateway.config.files import trust
+from dragoman.user_folders import config_folder
 
 LOCAL = "[server]\nport = 5\n"
 OWN = "[server]\nport = 6\n"

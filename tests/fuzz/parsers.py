@@ -20,7 +20,6 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Stop
-from dragoman.core.server import RouteTable
 from dragoman.core.transport import Timeouts, TransportError
 from dragoman.demo.answers import answer
 from dragoman.demo.faults import STATUS, Memory
@@ -39,6 +38,7 @@ from dragoman.http.server import WebSocket
 from dragoman.http.write_batch import WriteBatch
 from dragoman.memory.conversation_memory import ConversationMemory
 from dragoman.protocols import codec, names, server, upstream, upstream_names
+from dragoman.serving.routes import RouteTable
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
 

@@ -19,11 +19,11 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Http, OutgoingRequest
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError
-from dragoman.core.protocol import Protocol
 from dragoman.gateway.config import load
 from dragoman.protocols import protocol
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import Recording, dump_recording
+from dragoman.serving.protocol import Protocol
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import send
 from gateway.running import running

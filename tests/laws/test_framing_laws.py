@@ -15,12 +15,12 @@ from dragoman.core.codec import Frame, Framing
 from dragoman.core.events import Event, ResponseEnd, ResponseFailed, unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Response, Stop, Text, ToolCall, Usage
-from dragoman.core.protocol import Protocol
 from dragoman.framing.aws_events import AWS_CHUNKS, AWS_EVENTS
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.framing.sse import SSE
 from dragoman.pipeline import EventReader
 from dragoman.protocols import names, protocol
+from dragoman.serving.protocol import Protocol
 from protocols.registered import registered
 
 FRAMINGS = {"sse": SSE, "array": JSON_ARRAY, "aws events": AWS_EVENTS, "aws chunks": AWS_CHUNKS}

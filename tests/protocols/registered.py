@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from dragoman.core.protocol import Protocol
+from dragoman.serving.protocol import Protocol
 
 registry: Any = import_module("dragoman.protocols")
 

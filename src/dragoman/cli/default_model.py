@@ -12,10 +12,10 @@ from dragoman.cli.settings import settings_of
 from dragoman.client import Model, Provider
 from dragoman.client.providers import model_of
 from dragoman.core.errors import ConfigError
-from dragoman.core.user_folders import config_folder
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import matching_row, route
 from dragoman.profiles import ProviderSettings, bare_model, split_model, vendor_named
+from dragoman.user_folders import config_folder
 
 VARIABLE = "DRAGOMAN_MODEL"
 DEMO = "demo:any"

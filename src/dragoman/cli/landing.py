@@ -14,12 +14,12 @@ from string import Template
 from dragoman import __version__
 from dragoman.cli.agents import AGENTS, command_line
 from dragoman.cli.welcome import model_for, sdk_variables
-from dragoman.core.server import Route
 from dragoman.gateway.admission.authentication import is_cross_site_request
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import served_names
+from dragoman.serving.routes import Route
 
 ROUTE = Route("GET", "/", "page", requires=("accept",))  # which probes of load balancers do not send
 _POLICY = (

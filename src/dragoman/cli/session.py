@@ -22,8 +22,8 @@ from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserM
 from dragoman.client.server_tools import ServerTool
 from dragoman.client.values import call_name
 from dragoman.core.errors import ConfigError, DragomanError
-from dragoman.core.user_folders import data_folder
 from dragoman.toolkit import READING, standard_tools
+from dragoman.user_folders import data_folder
 
 if TYPE_CHECKING:
     from dragoman.toolkit.mcp import McpServer

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
+from dragoman.client.file_lock import lock
 from dragoman.client.many import BatchOptions, Progress, PromptBatch, PromptReply
 from dragoman.client.messages import Prompt
 from dragoman.client.output import OutputSpec
@@ -25,7 +26,6 @@ from dragoman.client.results import Result
 from dragoman.client.values import plain
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, UpstreamError
-from dragoman.core.file_lock import lock
 from dragoman.core.jsontext import is_object
 
 _OWN = ("id", "prompt", "messages")

@@ -174,6 +174,16 @@ def field_of(body: Any, key: str, protocol: str) -> Any:
 Reading = Callable[[Fields, str], Any]
 
 
+def count(value: Any) -> int:
+    """How many objects an array holds; none where it is something else."""
+    return [*map(type, value)].count(dict) if is_array(value) else 0
+
+
+def rows(value: Any) -> list[Wire]:
+    """The objects of an array; nothing where it is something else."""
+    return [item for item in value if type(item) is dict] if is_array(value) else []
+
+
 def string(fields: Fields, key: str) -> str | None:
     return fields.take(key, str)
 

@@ -7,7 +7,7 @@ A protocol shows a `HostedCall` and its result as its own items, with its `Hoste
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -131,35 +131,3 @@ class HostedCodec(Struct, frozen=True):
     replaces_call: bool = False
     quotes: bool = False
     pauses: bool = False
-
-
-class SearchCommand(Struct, frozen=True):
-    """One step of a client that searches by itself. `ref`: an address, or the name of something found before;
-    `name`: what the client calls a command that nobody offers here."""
-
-    kind: Literal["search", "open", "find", "time", "unknown"]
-    query: str = ""
-    domains: tuple[str, ...] = ()
-    ref: str = ""
-    pattern: str = ""
-    line: int = 1
-    offset: str = ""  # of a time zone: "+02:00"
-    name: str = ""
-
-
-class SearchRequest(Struct, frozen=True):
-    """Commands of a client that searches by itself. `session` keeps what was found apart; `settings` are
-    those of a hosted web search; `said`: what the client sends of the conversation, with addresses in it."""
-
-    session: str
-    model: str
-    commands: tuple[SearchCommand, ...]
-    settings: dict[str, Any] = {}
-    said: str = ""
-
-
-class SearchRouteCodec(Struct, frozen=True):
-    """How clients of a protocol search by themselves. `encode` takes what the model reads and the sources."""
-
-    decode: Callable[[Wire], SearchRequest]
-    encode: Callable[[str, Sequence[FoundSource]], Wire]

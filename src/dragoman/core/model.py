@@ -299,6 +299,11 @@ class Compaction(Value, frozen=True, eq=False):
     pause: bool = False  # with a threshold: the summary is all of the reply
 
 
+def summary_message(summary: str) -> str:
+    """The text of the user's message that stands for the earlier conversation."""
+    return f"Earlier messages of this conversation were replaced by this summary:\n\n{summary}"
+
+
 class ContextEdit(Value, frozen=True, eq=False):
     """Clears old tool uses, or old thinking, in what the upstream sees.
 

@@ -22,8 +22,8 @@ from typing import Literal, TypedDict, Unpack
 import msgspec
 from msgspec import Struct, structs
 
+from dragoman.client.file_lock import lock
 from dragoman.core.errors import ConfigError, DragomanError
-from dragoman.core.file_lock import lock
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
 from dragoman.datasets.shards import Shard, cut, find_files

@@ -18,7 +18,6 @@ from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, Re
 from dragoman.core.fields import read_body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Response, Wire
-from dragoman.core.server import ListedModel, ProtocolServer, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
@@ -27,6 +26,8 @@ from dragoman.protocols import codec as codec_of
 from dragoman.protocols import names, routes
 from dragoman.protocols import protocol as protocol_of
 from dragoman.protocols import server as server_of
+from dragoman.serving.routes import RouteMatch, RouteTable
+from dragoman.serving.server import ListedModel, ProtocolServer
 
 MODEL = "demo"
 

@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
-from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
-from dragoman.core.server import ProtocolServer, Route, RouteMatch, RouteTable
 from dragoman.gateway.admission import Admission, AdmissionControl, Caller
 from dragoman.gateway.admission.authentication import (
     FailedKeys,
@@ -85,6 +83,9 @@ from dragoman.http.server import (
 from dragoman.protocols import codec, server
 from dragoman.protocols import names as protocol_names
 from dragoman.recording.recorder import Recorder, open_recorder
+from dragoman.serving.conversations import ConversationError
+from dragoman.serving.routes import Route, RouteMatch, RouteTable
+from dragoman.serving.server import ProtocolServer
 
 if TYPE_CHECKING:
     from dragoman.demo import DemoTransport

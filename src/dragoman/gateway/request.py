@@ -23,9 +23,10 @@ from dragoman.core.codec import Codec, Framing
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
 from dragoman.core.model import Compaction, Failure, Request, Usage
-from dragoman.core.server import ProtocolServer, RouteMatch
 from dragoman.gateway.large_bodies import LARGE, free_later
 from dragoman.http.server import ResponseWriter, ServerRequest
+from dragoman.serving.routes import RouteMatch
+from dragoman.serving.server import ProtocolServer
 
 if TYPE_CHECKING:
     from dragoman.exchange import Exchange

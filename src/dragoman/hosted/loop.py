@@ -31,13 +31,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.hosted import (
-    FoundSource,
-    HostedCall,
-    HostedListing,
-    HostedResult,
-    ShownCall,
-)
+from dragoman.core.hosted import FoundSource, HostedCall, HostedListing, HostedResult, ShownCall
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
 from dragoman.core.model import (

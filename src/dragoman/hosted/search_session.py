@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import FoundSource, HostedResult, SearchCommand, SearchRequest
+from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import HostedKind, HostedTool, Message, Text, ToolCall
 from dragoman.hosted.calls import RunningCalls
 from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor, failure
+from dragoman.serving.search import SearchCommand, SearchRequest
 
 _MOST_SESSIONS, _MOST_SOURCES = 256, 512
 _LINES = 200  # of a page that are shown at a time

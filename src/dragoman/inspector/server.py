@@ -26,7 +26,6 @@ import msgspec
 from msgspec import to_builtins
 
 from dragoman.core.errors import DragomanError
-from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.request import GatewayRequest
@@ -40,6 +39,7 @@ from dragoman.profiles import known
 from dragoman.recording.file import RecordingFile
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import FILE_SUFFIX, Recording, RecordingSummary, dump_recording
+from dragoman.serving.routes import Route
 
 _LIVE_PING = 10.0  # seconds between comments on a quiet connection
 _LIVE_POLL = 1.0  # seconds between looks at the file of several workers

@@ -20,7 +20,6 @@ from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, DragomanError, LossError, UpstreamError, WireError
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import ListedModel, RouteMatch, RouteTable
 from dragoman.core.token_estimate import estimate_tokens
 from dragoman.exchange import Exchange
 from dragoman.http.client import Reply, TimedOut, Transport, TransportError
@@ -28,6 +27,8 @@ from dragoman.http.client.retries import send_with_retries
 from dragoman.profiles import split_model
 from dragoman.protocols import codec as find_codec
 from dragoman.protocols import routes, server
+from dragoman.serving.routes import RouteMatch, RouteTable
+from dragoman.serving.server import ListedModel
 
 _LARGEST_REPLY = 256 * 1024 * 1024
 _LARGEST_BODY = 64 * 1024 * 1024  # as of the gateway

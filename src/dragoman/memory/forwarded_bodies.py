@@ -34,7 +34,7 @@ from msgspec import Raw, Struct, field
 from dragoman.core import jsontext
 from dragoman.core.caches import LearningPace
 from dragoman.core.jsontext import CUT_TEXT, Glance
-from dragoman.core.server import no_key
+from dragoman.serving.accounting import no_key
 
 MAX_BYTES = 16_000_000
 _CHANGING = 2  # messages at the end: clients move their marks for caching, which change the last ones

@@ -17,8 +17,9 @@ from types import ModuleType
 
 from dragoman.core.codec import Codec
 from dragoman.core.errors import ConfigError
-from dragoman.core.protocol import Protocol
-from dragoman.core.server import ProtocolServer, Route
+from dragoman.serving.protocol import Protocol
+from dragoman.serving.routes import Route
+from dragoman.serving.server import ProtocolServer
 
 _FOLDERS = {
     "openai-chat": "openai_chat",

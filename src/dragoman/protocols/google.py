@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow, status_of, with_opening, words
-from dragoman.core.fields import Table, word_set
+from dragoman.core.fields import Table, rows, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Base64, Failure, FailureKind, Plain, Wire
 from dragoman.core.schema_rules import SchemaRules
-from dragoman.core.server import ListedModel, listed, rows
+from dragoman.serving.server import ListedModel, listed
 
 # Schemas
 

@@ -12,7 +12,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, OutputFormat, Wire
 from dragoman.core.schema_rules import SchemaRules, StrictRules
-from dragoman.core.server import ListedModel, RateLimitStatus
+from dragoman.serving.server import ListedModel, RateLimitStatus
 
 OPENAI_SCHEMAS = SchemaRules(
     vendor="OpenAI",

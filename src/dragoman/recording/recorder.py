@@ -26,7 +26,6 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Loss, with_values
 from dragoman.core.model import Usage
 from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
-from dragoman.core.user_folders import data_folder
 from dragoman.http.client.reply import Pour, Sink
 from dragoman.recording.file import RecordingFile
 from dragoman.recording.redaction import Mask
@@ -42,6 +41,7 @@ from dragoman.recording.values import (
     RecordingDraft,
     RecordingSummary,
 )
+from dragoman.user_folders import data_folder
 
 # User-Agent prefixes of agents and SDKs
 _AGENTS = (

@@ -24,10 +24,10 @@ from dragoman.core.events import (
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Response, Stop, ToolCall, Wire
-from dragoman.core.server import RouteTable
 from dragoman.pipeline import decoder_for
 from dragoman.protocols import protocol, routes
 from dragoman.recording.values import RecordedBody, Recording
+from dragoman.serving.routes import RouteTable
 
 
 class Tick(Struct, frozen=True):

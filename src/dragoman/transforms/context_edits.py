@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from dragoman.core.conversations import summary_message
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
@@ -21,6 +20,7 @@ from dragoman.core.model import (
     Text,
     ToolCall,
     ToolResult,
+    summary_message,
 )
 from dragoman.core.token_estimate import estimate_tokens
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.core.user_folders import config_folder, data_folder
 from dragoman.gateway.conversations.store.addresses import default_url
 from dragoman.gateway.conversations.store.lazy import open_store
+from dragoman.user_folders import config_folder, data_folder
 
 HOME = {"HOME": "/home/u", "APPDATA": "/roaming", "LOCALAPPDATA": "/local"}
 FOLDERS = {

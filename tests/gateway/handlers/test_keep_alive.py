@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.fields import Body
-from dragoman.core.server import RouteMatch
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
@@ -22,6 +21,7 @@ from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.server import ResponseWriter, ServerRequest
 from dragoman.profiles import known
 from dragoman.protocols import codec, server
+from dragoman.serving.routes import RouteMatch
 from gateway.canned import Answer, Canned, chunks, provider
 from gateway.plain import Got, ask, asking, model_of, opened, send
 from gateway.running import running

@@ -13,15 +13,15 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import WireError
-from dragoman.core.jobs import StoredFile
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import Retention, open_store
 from dragoman.gateway.jobs.batch_table import BatchTable
 from dragoman.gateway.jobs.job_table import Job, JobTable
 from dragoman.gateway.jobs.space import StoreSpace
 from dragoman.protocols import server
+from dragoman.serving.conversations import ConversationError
+from dragoman.serving.jobs import StoredFile
 from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import Database
 from gateway.conversations.stands import OTHER_KEY, messages, responses, stored_at

@@ -11,11 +11,11 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Http, OutgoingRequest
 from dragoman.core.credentials import Credential, Refresh
 from dragoman.core.errors import ConfigError
-from dragoman.core.protocol import Protocol
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.redaction import secrets_of
 from dragoman.gateway.upstreams.routing import route
 from dragoman.protocols import protocol
+from dragoman.serving.protocol import Protocol
 from gateway.canned import Answer, Canned, ReceivedRequest, chat
 from gateway.plain import Got, send
 from gateway.running import running

@@ -37,11 +37,11 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.core.server import ListedModel
 from dragoman.framing import sse
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
 from dragoman.protocols.anthropic.server import SERVER
+from dragoman.serving.server import ListedModel
 
 GEMINI = State("gemini", "c2ln")
 DIRECT: Wire = {"caller": {"type": "direct"}}

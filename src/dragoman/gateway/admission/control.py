@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.model import Usage
-from dragoman.core.server import ProtocolServer
 from dragoman.gateway.admission.authentication import Caller, Callers
 from dragoman.gateway.admission.budgets import Budgets, budget_headers
 from dragoman.gateway.admission.counters import Counters, ProcessCounters
@@ -37,6 +36,7 @@ from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.request import ExchangeRecord
 from dragoman.http.server import MemoryBudget, ResponseWriter, header_lines
 from dragoman.profiles import ProviderSettings
+from dragoman.serving.server import ProtocolServer
 
 GENERATING = ("generate", "compact")  # actions that ask a model; only these are limited by rate and tokens
 

@@ -6,12 +6,12 @@ import random
 import time
 
 from dragoman.core.model import Failure
-from dragoman.core.server import ProtocolServer, RateLimitStatus
 from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.counters import Decision
 from dragoman.gateway.admission.semaphore import QueuedSemaphore
 from dragoman.gateway.request import AttemptFailed
 from dragoman.http.server import Headers, MemoryFull
+from dragoman.serving.server import ProtocolServer, RateLimitStatus
 
 
 class LoadShed(AttemptFailed):

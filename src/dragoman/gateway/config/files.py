@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.user_folders import config_folder
+from dragoman.user_folders import config_folder
 
 DEFAULT_FILE = "dragoman.toml"
 _TRUSTED = "trusted.json"  # absolute path -> SHA-256 of the content that was trusted

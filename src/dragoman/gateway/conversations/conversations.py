@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationCodec
 from dragoman.core.model import Wire
 from dragoman.gateway.conversations.store import ChainTooLarge, SqlStore, Statement, StoreError
+from dragoman.serving.conversations import ConversationCodec
 
 _LEASE = 60.0  # seconds
 _CREATE = """insert into dragoman_threads (owner, id, made, used, size, metadata, holder, held_until)

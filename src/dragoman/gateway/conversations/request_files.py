@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError
 from dragoman.core.fields import Body
-from dragoman.core.jobs import FileCodec, FileContent, StoredFile
 from dragoman.core.model import Failure
 from dragoman.gateway.large_bodies import run_for
+from dragoman.serving.conversations import ConversationError
+from dragoman.serving.jobs import FileCodec, FileContent, StoredFile
 
 _GROWTH = 4 / 3  # of base64
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
@@ -22,6 +21,7 @@ from dragoman.gateway.conversations.turn_writer import STORE_RETRY, TurnWriter, 
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest, InspectedRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
+from dragoman.serving.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 
 Targets = tuple[Target, ...]
 _NOT_IN_BACKGROUND = Failure("bad_request", "conversation: not together with background", 400)

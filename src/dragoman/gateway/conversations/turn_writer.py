@@ -18,7 +18,6 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, Frame
-from dragoman.core.conversations import StorageRequest, TurnCodec
 from dragoman.core.fields import Body
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss
@@ -32,6 +31,7 @@ from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed
 from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
+from dragoman.serving.conversations import StorageRequest, TurnCodec
 
 _MOST = 64 * 1024 * 1024  # bytes of a streamed reply
 STORE_RETRY = 2.0  # seconds, where the database of the store is away

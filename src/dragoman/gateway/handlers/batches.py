@@ -7,9 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError
 from dragoman.core.errors import WireError
-from dragoman.core.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFile
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
@@ -19,6 +17,8 @@ from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
+from dragoman.serving.conversations import ConversationError
+from dragoman.serving.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFile
 
 _FILE_LIFE = 30 * DAY  # of an upload, unless it says otherwise
 _MOST_PARTS = 16  # of an upload: purpose, the file, and when it expires

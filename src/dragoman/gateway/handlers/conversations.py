@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from dragoman.core.conversations import ConversationCodec, ConversationError
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable
 from dragoman.gateway.conversations.store import ChainTooLarge
 from dragoman.gateway.request import GatewayRequest
+from dragoman.serving.conversations import ConversationCodec, ConversationError
 
 T = TypeVar("T")
 ACTIONS = tuple(

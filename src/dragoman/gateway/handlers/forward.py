@@ -8,7 +8,6 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
-from dragoman.core.server import Forwarding, ProtocolServer
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
@@ -21,6 +20,7 @@ from dragoman.gateway.upstreams.retry_policy import CircuitBreakers
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
 from dragoman.http.client import Reply, Transport, TransportError
 from dragoman.protocols import upstream
+from dragoman.serving.server import Forwarding, ProtocolServer
 
 _COUNTED = 16 * 1024 * 1024  # bytes of a JSON reply that is read for its usage
 

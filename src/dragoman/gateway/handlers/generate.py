@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dragoman.core.conversations import CompactionCodec
 from dragoman.core.model import Foreign
 from dragoman.gateway.handlers.hosted import declared_run, may_declare_hosted, play
 from dragoman.gateway.handlers.relay import (
@@ -23,6 +22,7 @@ from dragoman.gateway.handlers.rounds import open_rounds, pinned
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.hosted.loop import HostedTools
+from dragoman.serving.conversations import CompactionCodec
 from dragoman.transforms.rounds import RoundJoiner
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dragoman.core.server import ListedModel
 from dragoman.gateway.config import Config
 from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import UnknownModel, names, route
 from dragoman.protocols import upstream
+from dragoman.serving.server import ListedModel
 
 
 class ModelsHandler:

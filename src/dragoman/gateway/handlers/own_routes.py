@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman import __version__
-from dragoman.core.server import Route
 from dragoman.gateway.admission import AdmissionControl
 from dragoman.gateway.conversations.store import LazyStore, StoreError
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.request import GatewayRequest
+from dragoman.serving.routes import Route
 
 _STORE_EVERY = 1.0  # seconds between two checks of the store
 _STORE_SECONDS = 2.0  # that it may take

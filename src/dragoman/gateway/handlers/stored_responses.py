@@ -9,7 +9,6 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError, TurnCodec
 from dragoman.core.events import unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
@@ -23,6 +22,7 @@ from dragoman.gateway.upstreams.attempts import http_status, send
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import ProviderSettings
+from dragoman.serving.conversations import ConversationError, TurnCodec
 
 _LARGEST_REPLY = 64 * 1024 * 1024
 

@@ -23,7 +23,6 @@ from dragoman.core.codec import Frame
 from dragoman.core.events import ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Stop, Usage, Wire
-from dragoman.core.server import RouteMatch, SocketCodec, SocketRequest
 from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate
@@ -32,6 +31,8 @@ from dragoman.gateway.request import ExchangeRecord, GatewayRequest, RoutedReque
 from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, ResponseWriter, ServerRequest, WebSocket
 from dragoman.http.server.websocket import GOING_AWAY, INTERNAL, NORMAL
+from dragoman.serving.routes import RouteMatch
+from dragoman.serving.server import SocketCodec, SocketRequest
 
 Respond = Callable[[GatewayRequest, bool], Awaitable[None]]
 

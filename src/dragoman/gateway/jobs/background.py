@@ -16,8 +16,6 @@ from contextlib import suppress
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, frame_object
-from dragoman.core.conversations import ConversationError, PastTurn, TurnCodec
-from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
@@ -30,6 +28,8 @@ from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.protocols import server
+from dragoman.serving.conversations import ConversationError, PastTurn, TurnCodec
+from dragoman.serving.jobs import BackgroundCodec
 
 UNSTORED_LIFE = 600.0  # seconds for which the reply to a request with `store: false` can be polled
 _FLUSH = 0.1  # seconds for which events are collected before they are written

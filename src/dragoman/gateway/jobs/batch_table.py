@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.jobs import PageQuery, StoredFile
 from dragoman.gateway.conversations.store import SqlStore, Statement
 from dragoman.gateway.jobs.space import StoreSpace, no_room
+from dragoman.serving.jobs import PageQuery, StoredFile
 
 _BATCH = "owner, id, protocol, settings, total, created, deadline, cancelled, ended, expires"
 _ADD = f"insert into dragoman_batches ({_BATCH}) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"

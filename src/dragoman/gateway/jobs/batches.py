@@ -13,16 +13,6 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationError
-from dragoman.core.jobs import (
-    DAY,
-    BatchCodec,
-    BatchLine,
-    BatchRequest,
-    LineOutcome,
-    LineStatus,
-    StoredFile,
-)
 from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.jobs.batch_table import BatchTable, StoredBatch
@@ -34,6 +24,16 @@ from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest
 from dragoman.protocols import codec, server
+from dragoman.serving.conversations import ConversationError
+from dragoman.serving.jobs import (
+    DAY,
+    BatchCodec,
+    BatchLine,
+    BatchRequest,
+    LineOutcome,
+    LineStatus,
+    StoredFile,
+)
 
 _ATTEMPTS = 20  # of a line whose upstreams are overloaded
 _LONGEST_WAIT = 60.0

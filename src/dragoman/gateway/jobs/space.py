@@ -6,10 +6,10 @@ than its part is not refused because of the others. It is asked for in the trans
 
 from __future__ import annotations
 
-from dragoman.core.conversations import ConversationError
 from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import Statement
+from dragoman.serving.conversations import ConversationError
 
 # A row where the key ($1) has room for $2 bytes: in its part ($3), or in what is common ($4)
 _HAS_ROOM = """with held as (

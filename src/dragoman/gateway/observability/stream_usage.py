@@ -9,8 +9,8 @@ from typing import Any
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Usage, Wire
-from dragoman.core.server import Accounting
 from dragoman.protocols import server
+from dragoman.serving.accounting import Accounting
 
 _LONGEST = 256 * 1024
 _LONGEST_USAGE = 8192

@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Any
 import httptools
 from msgspec import Struct
 
-from dragoman.core.headers import IGNORED, LOWER_NAMES
 from dragoman.http.server.application import (
     HIGH_WATER,
     ClientGone,
@@ -51,6 +50,7 @@ from dragoman.http.server.application import (
     plain_error,
     read_target,
 )
+from dragoman.http.server.headers import IGNORED, LOWER_NAMES
 from dragoman.http.server.websocket import WebSocket, handshake
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.fields import word_set
 from dragoman.core.losses import Spelling
-from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
@@ -18,6 +17,7 @@ from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, delta_tex
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
 from dragoman.protocols.anthropic.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.serving.protocol import Protocol
 
 SCHEMA_RULES = SchemaRules(
     vendor="Anthropic",

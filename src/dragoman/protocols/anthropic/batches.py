@@ -13,7 +13,10 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
-from dragoman.core.jobs import (
+from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.model import Failure, Wire
+from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.serving.jobs import (
     BatchCodec,
     BatchLine,
     BatchRequest,
@@ -23,9 +26,6 @@ from dragoman.core.jobs import (
     encode_losses,
     page_limit,
 )
-from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.model import Failure, Wire
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 _MOST_LINES, _LARGEST_PAGE = 100_000, 1000
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")

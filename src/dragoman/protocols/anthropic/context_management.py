@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.core.conversations import CompactionCodec, summary_message
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Compaction, ContextEdit, Request, Wire
-from dragoman.core.server import rows
+from dragoman.core.model import Compaction, ContextEdit, Request, Wire, summary_message
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
+from dragoman.serving.conversations import CompactionCodec
 
 TOOL_USES, THINKING, COMPACT = "clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112"
 # Defaults of the vendor's guide

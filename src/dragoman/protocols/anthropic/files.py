@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.jobs import FileCodec, FileContent, PageQuery, StoredFile
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.anthropic.batches import decode_page, encode_page
 from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME
+from dragoman.serving.jobs import FileCodec, FileContent, PageQuery, StoredFile
 
 # Of files that come without a type; SDKs take it from the name
 _TYPES = {

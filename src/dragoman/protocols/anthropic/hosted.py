@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own, word_set
+from dragoman.core.fields import Fields, describe, own, rows, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -35,7 +35,6 @@ from dragoman.core.model import (
 )
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal, unseal
-from dragoman.core.server import rows
 from dragoman.protocols.anthropic.computer import as_function
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 

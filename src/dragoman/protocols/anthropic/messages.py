@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, own
+from dragoman.core.fields import Fields, own, rows
 from dragoman.core.fold import DecodeRun, Fold, FoldRun
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_citations
@@ -31,7 +31,6 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.core.server import rows
 from dragoman.protocols.anthropic.hosted import inline_definitions, is_made_here, loaded_tools
 from dragoman.protocols.anthropic.parts import decode_content, encode_content
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, is_native

@@ -13,35 +13,25 @@ from typing import Any, TypedDict
 from msgspec import Struct, ValidationError, convert
 
 from dragoman.core.codec import Frame, Http, OutgoingRequest, bearer, same_path
-from dragoman.core.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.events import fold
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, count, rows
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, FailureKind, Usage, Wire
 from dragoman.core.model_profile import UNKNOWN
-from dragoman.core.server import (
-    Accounting,
-    Entry,
-    ListedModel,
-    ProtocolServer,
-    RateLimitStatus,
-    ReplyFacts,
-    Route,
-    RouteMatch,
-    count,
-    listed,
-    rows,
-)
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols.anthropic.batches import BATCHES
 from dragoman.protocols.anthropic.context_management import COMPACT, COMPACTION, THINKING, TOOL_USES
 from dragoman.protocols.anthropic.files import FILES
 from dragoman.protocols.anthropic.response import decode_usage, encode_response
 from dragoman.protocols.anthropic.wire import ERRORS, PROTOCOL_NAME
+from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
+from dragoman.serving.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
+from dragoman.serving.routes import Route, RouteMatch
+from dragoman.serving.server import ListedModel, ProtocolServer, RateLimitStatus, listed
 
 # Routes
 

@@ -45,12 +45,11 @@ from dragoman.core.events import (
     spelled,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, describe, rows
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
-from dragoman.core.server import rows
 from dragoman.protocols.anthropic.parts import decode_block, decode_citation
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
 from dragoman.protocols.anthropic.server import decode_error

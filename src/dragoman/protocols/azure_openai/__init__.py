@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from dragoman.core.codec import OutgoingRequest, bearer
 from dragoman.core.credentials import Credential, Refresh
 from dragoman.core.errors import ConfigError
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
 from dragoman.protocols.token_endpoint import fetch_token
+from dragoman.serving.protocol import Protocol
 
 _SCOPE = "https://cognitiveservices.azure.com/.default"
 _AUTHORITY = "https://login.microsoftonline.com"

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dragoman.core.codec import Codec, ProtocolLimits
+from dragoman.core.fields import rows
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Spelling
 from dragoman.core.model import Wire
-from dragoman.core.protocol import Protocol
 from dragoman.core.schema_rules import SchemaRules
-from dragoman.core.server import rows
 from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.protocols.bedrock_converse.grammar import Grammar
 from dragoman.protocols.bedrock_converse.request import CONVERSATION
@@ -23,6 +22,7 @@ from dragoman.protocols.bedrock_converse.settings import SPELLING
 from dragoman.protocols.bedrock_converse.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.bedrock_converse.stream_encoder import StreamEncoder
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME
+from dragoman.serving.protocol import Protocol
 
 LIMITS = ProtocolLimits(
     protocol=PROTOCOL_NAME,

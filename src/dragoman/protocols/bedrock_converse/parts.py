@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, own, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (
@@ -32,7 +32,6 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state, unseal_state
-from dragoman.core.server import rows
 from dragoman.protocols.bedrock_converse.media import decode_media, encode_media
 from dragoman.protocols.bedrock_converse.wire import (
     NO_EXTRAS,

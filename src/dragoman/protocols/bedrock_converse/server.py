@@ -10,15 +10,16 @@ from urllib.parse import quote
 
 from dragoman.core.codec import Http
 from dragoman.core.failures import kind_of, not_a_reply, recognise_overflow, status_of, with_opening, words
-from dragoman.core.fields import Fields
+from dragoman.core.fields import Fields, count, rows
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Accounting, ListedModel, ProtocolServer, count, listed, rows
 from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.protocols.aws import address, explain, refresh, sign
 from dragoman.protocols.bedrock_converse.response import decode_usage
 from dragoman.protocols.bedrock_converse.wire import ERRORS
+from dragoman.serving.accounting import Accounting
+from dragoman.serving.server import ListedModel, ProtocolServer, listed
 
 _TOO_LONG = re.compile("input is too long", re.IGNORECASE)
 

@@ -17,10 +17,10 @@ from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.protocol import Protocol
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols import anthropic
 from dragoman.protocols.aws import address, error_type, explain, refresh, sign
+from dragoman.serving.protocol import Protocol
 
 _VERSION = "bedrock-2023-05-31"
 

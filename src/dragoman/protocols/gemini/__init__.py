@@ -3,7 +3,6 @@
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.request import CONVERSATION
@@ -15,6 +14,7 @@ from dragoman.protocols.gemini.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini.usual_reply import read_usual_reply
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 from dragoman.protocols.google import GOOGLE_SCHEMAS, encode_error
+from dragoman.serving.protocol import Protocol
 
 LIMITS = ProtocolLimits(
     hosted=HostedCodec(

@@ -14,9 +14,9 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import expect
+from dragoman.core.fields import rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import rows
 
 _DATA = (
     *("text", "inlineData", "fileData", "functionCall", "functionResponse"),

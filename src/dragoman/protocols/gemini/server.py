@@ -14,22 +14,16 @@ from dragoman.core.codec import Framing, Http
 from dragoman.core.failures import (
     not_a_reply,
 )
+from dragoman.core.fields import count, rows
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import (
-    Accounting,
-    Entry,
-    Forwarding,
-    ProtocolServer,
-    ReplyFacts,
-    Route,
-    count,
-    rows,
-)
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.protocols.gemini.response import read_usage
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME, opened
 from dragoman.protocols.google import decode_error_object, decode_models, encode_model, encode_models
+from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
+from dragoman.serving.routes import Route
+from dragoman.serving.server import Forwarding, ProtocolServer
 
 # Routes
 

@@ -47,12 +47,11 @@ from dragoman.core.events import (
     spelled,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import describe
+from dragoman.core.fields import describe, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Stop, Text, ToolCall, ToolResult, Wire
 from dragoman.core.seal import unseal_state
-from dragoman.core.server import rows
 from dragoman.protocols.gemini.hosted import decode_grounding
 from dragoman.protocols.gemini.parts import decode_arguments, decode_part, executed
 from dragoman.protocols.gemini.response import (

@@ -2,7 +2,6 @@
 
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.losses import Spelling
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.grammar import Grammar
@@ -21,6 +20,7 @@ from dragoman.protocols.gemini_interactions.stream_decoder import (
 from dragoman.protocols.gemini_interactions.stream_encoder import StreamEncoder
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
 from dragoman.protocols.google import GOOGLE_SCHEMAS, encode_error
+from dragoman.serving.protocol import Protocol
 
 LIMITS = ProtocolLimits(
     protocol=PROTOCOL_NAME,

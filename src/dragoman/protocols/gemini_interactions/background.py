@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dragoman.core.codec import Frame
 from dragoman.core.conversation import decode_whole
 from dragoman.core.errors import WireError
-from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
@@ -21,6 +20,7 @@ from dragoman.protocols.gemini_interactions.request import CONVERSATION
 from dragoman.protocols.gemini_interactions.response import frame_interaction
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
 from dragoman.protocols.google import ERRORS
+from dragoman.serving.jobs import BackgroundCodec
 
 
 def numbered(frames: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:

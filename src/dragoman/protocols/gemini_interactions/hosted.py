@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.fields import Fields, own, word_set
+from dragoman.core.fields import Fields, own, rows, word_set
 from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Executed, Foreign, HostedKind, HostedTool, Wire
-from dragoman.core.server import rows
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, printed
 
 KINDS: dict[str, HostedKind] = {

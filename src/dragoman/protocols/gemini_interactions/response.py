@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dragoman.core.errors import UpstreamError
-from dragoman.core.fields import Fields, own, report_counts
+from dragoman.core.fields import Fields, own, report_counts, rows
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
@@ -23,7 +23,6 @@ from dragoman.core.model import (
     Usage,
     Wire,
 )
-from dragoman.core.server import rows
 from dragoman.protocols.gemini_interactions.hosted import StepsOfServers
 from dragoman.protocols.gemini_interactions.parts import decode_step, encode_steps
 from dragoman.protocols.gemini_interactions.wire import (

@@ -11,14 +11,12 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from dragoman.core.codec import Frame, Http, same_path
-from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import WireError
 from dragoman.core.events import fold
-from dragoman.core.fields import describe
+from dragoman.core.fields import count, describe, rows
 from dragoman.core.jsontext import Glance, Once, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Accounting, ProtocolServer, ReplyFacts, Route, count, rows
 from dragoman.protocols.gemini_interactions.background import BACKGROUND, numbered
 from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.messages import Lone, read_input
@@ -27,6 +25,10 @@ from dragoman.protocols.gemini_interactions.response import decode_usage, encode
 from dragoman.protocols.gemini_interactions.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
 from dragoman.protocols.google import decode_models, encode_model, encode_models
+from dragoman.serving.accounting import Accounting, ReplyFacts
+from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
+from dragoman.serving.routes import Route
+from dragoman.serving.server import ProtocolServer
 
 # google-genai 3 uses v1, its earlier versions and most users of REST v1beta
 HTTP = Http(

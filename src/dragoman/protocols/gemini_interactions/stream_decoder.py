@@ -32,11 +32,10 @@ from dragoman.core.events import (
     unfold,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, describe, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Media, Reasoning, Response, State, Stop, Text, ToolCall, Wire
-from dragoman.core.server import rows
 from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.hosted import StepsOfServers
 from dragoman.protocols.gemini_interactions.media import KINDS

@@ -6,7 +6,6 @@ from dragoman.core.codec import Codec, ProtocolLimits
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_chat.grammar import Grammar
@@ -24,6 +23,7 @@ from dragoman.protocols.openai_chat.stream_decoder import (
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
 from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
+from dragoman.serving.protocol import Protocol
 
 CLIENT_LIMITS = ProtocolLimits(
     hosted=HostedCodec(hints=(b'"web_search',)),

@@ -12,21 +12,15 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.codec import Http, same_path
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
+from dragoman.core.fields import count
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import (
-    Accounting,
-    Entry,
-    Forwarding,
-    ProtocolServer,
-    ReplyFacts,
-    Route,
-    count,
-    listed,
-)
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_chat.response import Counts, decode_usage, usage_of
 from dragoman.protocols.openai_chat.wire import CODES, TYPES
+from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
+from dragoman.serving.routes import Route
+from dragoman.serving.server import Forwarding, ProtocolServer, listed
 
 HTTP = Http(path=same_path("/chat/completions"), signs=False)
 

@@ -34,11 +34,10 @@ from dragoman.core.events import (
     ResponseStart,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import describe, whole_seconds
+from dragoman.core.fields import describe, rows, whole_seconds
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
-from dragoman.core.server import rows
 from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
 from dragoman.protocols.openai_chat.response import (
     decode_stop,

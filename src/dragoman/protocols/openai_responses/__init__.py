@@ -4,7 +4,6 @@ from msgspec.structs import replace
 
 from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.losses import Spelling
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
@@ -25,6 +24,7 @@ from dragoman.protocols.openai_responses.stream_decoder import (
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
 from dragoman.protocols.openai_responses.usual_reply import print_echo, read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.serving.protocol import Protocol
 
 LIMITS = ProtocolLimits(
     protocol=PROTOCOL_NAME,

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 from dragoman.core.conversation import decode_whole
 from dragoman.core.errors import WireError
-from dragoman.core.jobs import BackgroundCodec
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_responses.request import CONVERSATION
 from dragoman.protocols.openai_responses.response import frame_response
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME
+from dragoman.serving.jobs import BackgroundCodec
 
 _BEFORE = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})

@@ -12,7 +12,11 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
-from dragoman.core.jobs import (
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Failure, Wire
+from dragoman.protocols.openai_responses.conversations import whole_list
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.serving.jobs import (
     DAY,
     BatchCodec,
     BatchLine,
@@ -25,10 +29,6 @@ from dragoman.core.jobs import (
     encode_losses,
     page_limit,
 )
-from dragoman.core.jsontext import is_object
-from dragoman.core.model import Failure, Wire
-from dragoman.protocols.openai_responses.conversations import whole_list
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 _MOST_LINES, _MOST_ERRORS = 50_000, 100

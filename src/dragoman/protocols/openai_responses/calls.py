@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, own, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolResult, Wire
-from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.computer import actions_of, picture_of, screenshot_of
 from dragoman.protocols.openai_responses.hosted import encode_found, encode_search
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content

@@ -13,12 +13,12 @@ import hashlib
 from typing import Any
 
 from dragoman.core import jsontext, seal
-from dragoman.core.conversations import CompactionCodec
 from dragoman.core.errors import WireError
+from dragoman.core.fields import rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Compaction, Wire
-from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.serving.conversations import CompactionCodec
 
 # Codex calls them compaction_summary and context_compaction in older builds (codex-rs/protocol/src/models.rs)
 ITEMS = frozenset({"compaction", "compaction_summary", "context_compaction"})

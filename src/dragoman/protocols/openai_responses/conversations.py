@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.conversations import ConversationCodec
 from dragoman.core.errors import WireError
-from dragoman.core.fields import describe
-from dragoman.core.jobs import page_limit
+from dragoman.core.fields import describe, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import Route, rows
 from dragoman.protocols.openai_responses.compaction import is_trigger
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.serving.conversations import ConversationCodec
+from dragoman.serving.jobs import page_limit
+from dragoman.serving.routes import Route
 
 NOT_FOUND, LOCKED, ITEM_NOT_FOUND = "conversation_not_found", "conversation_locked", "item_not_found"
 _MOST_ITEMS, _MOST_PAIRS, _LONGEST_KEY, _LONGEST_VALUE = 20, 16, 64, 512

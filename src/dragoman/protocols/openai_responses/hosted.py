@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own, word_set
+from dragoman.core.fields import Fields, describe, own, rows, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
@@ -35,7 +35,6 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.computer import as_function
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
 

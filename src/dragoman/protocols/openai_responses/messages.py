@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.conversations import summary_message
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.fold import Fold, FoldRun, Restart
@@ -31,6 +30,7 @@ from dragoman.core.model import (
     ToolCall,
     ToolResult,
     Wire,
+    summary_message,
 )
 from dragoman.protocols.openai_responses.calls import (
     CALLS,

@@ -10,12 +10,12 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import describe
-from dragoman.core.hosted import FoundSource, SearchCommand, SearchRequest, SearchRouteCodec
+from dragoman.core.fields import describe, rows
+from dragoman.core.hosted import FoundSource
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.serving.search import SearchCommand, SearchRequest, SearchRouteCodec
 
 _MOST = 32  # commands of a request
 

@@ -13,13 +13,11 @@ from urllib.parse import quote
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Http, same_path
-from dragoman.core.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.core.errors import WireError
 from dragoman.core.failures import UNKNOWN_ROUTE, kind_of, not_a_reply, recognise_overflow, status_of
-from dragoman.core.fields import Fields, describe, word_set
+from dragoman.core.fields import Fields, count, describe, rows, word_set
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Failure, FailureKind, Wire
-from dragoman.core.server import Accounting, ProtocolServer, ReplyFacts, Route, count, listed, rows
 from dragoman.protocols.openai import encode_model, encode_models, error_message, rate_limit_headers
 from dragoman.protocols.openai_responses.background import BACKGROUND
 from dragoman.protocols.openai_responses.batches import BATCHES, FILES
@@ -48,6 +46,10 @@ from dragoman.protocols.openai_responses.websocket import (
     WEBSOCKET,
 )
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME, SECRETS, TYPES
+from dragoman.serving.accounting import Accounting, ReplyFacts
+from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
+from dragoman.serving.routes import Route
+from dragoman.serving.server import ProtocolServer, listed
 
 HTTP = Http(path=same_path("/responses"), signs=False)
 # Kinds whose code clients of this API expect in an error body; other kinds have only a type

@@ -29,11 +29,10 @@ from dragoman.core.events import (
     emptied,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe, whole_seconds
+from dragoman.core.fields import Fields, describe, rows, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
-from dragoman.core.server import rows
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage, report_usage

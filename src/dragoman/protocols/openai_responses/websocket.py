@@ -11,7 +11,7 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, Wire
-from dragoman.core.server import SocketCodec, SocketRequest
+from dragoman.serving.server import SocketCodec, SocketRequest
 
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LANES, _IN_FLIGHT, _MINUTES = 32, 16, 60

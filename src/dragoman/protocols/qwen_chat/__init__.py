@@ -16,11 +16,11 @@ from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import openai_chat as chat
 from dragoman.protocols.qwen_chat.response import SLOT, decode_error, decode_response
 from dragoman.protocols.qwen_chat.stream_decoder import StreamDecoder
+from dragoman.serving.protocol import Protocol
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:

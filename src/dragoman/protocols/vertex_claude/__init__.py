@@ -13,10 +13,10 @@ from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import anthropic
 from dragoman.protocols.google_cloud import address, refresh
+from dragoman.serving.protocol import Protocol
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from dragoman.core.codec import OutgoingRequest, bearer
 from dragoman.core.credentials import Credential
-from dragoman.core.protocol import Protocol
 from dragoman.framing.sse import SSE
 from dragoman.protocols import gemini
 from dragoman.protocols.google_cloud import address, refresh
+from dragoman.serving.protocol import Protocol
 
 
 def path(model: str, stream: bool) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.user_folders import data_folder
+from dragoman.user_folders import data_folder
 
 _KNOWN = "sqlite:///FILE, memory: or postgresql://USER:PASSWORD@HOST/DATABASE"
 

@@ -106,11 +106,6 @@ class ConversationCodec(Struct, frozen=True, kw_only=True):
     locked: Failure  # another request is under way there
 
 
-def summary_message(summary: str) -> str:
-    """The text of the user's message that stands for the earlier conversation."""
-    return f"Earlier messages of this conversation were replaced by this summary:\n\n{summary}"
-
-
 class CompactionCodec(Struct, frozen=True, kw_only=True):
     """How requests of one protocol ask for compaction, and where its wire holds the summary.
 

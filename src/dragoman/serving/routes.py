@@ -1,4 +1,4 @@
-"""A protocol's own server as data: its routes, its lists and counts, and what accounting reads from its wire.
+"""Routes of protocols: one method and path each, and the table that finds the one that is asked for.
 
 Protocols share paths (`/v1/models` is a list in three of them), so precedence is a property of the route:
 one that requires a header is tried before one that does not, then the one with more literal characters.
@@ -10,20 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.codec import Framing
-from dragoman.core.conversations import CompactionCodec, ConversationCodec, TurnCodec
-from dragoman.core.errors import WireError
-from dragoman.core.hosted import SearchRouteCodec
-from dragoman.core.jobs import BackgroundCodec, BatchCodec, FileCodec
-from dragoman.core.jsontext import Glance, is_array, is_object
-from dragoman.core.model import Failure, Usage, Wire
-from dragoman.core.model_profile import UNKNOWN, ModelProfile
 
 Owner = TypeVar("Owner")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
@@ -204,178 +197,3 @@ def _compiled(path: str) -> re.Pattern[str] | None:
         pieces += [re.escape(path[end : found.start()]), f"(?P<{found[1]}>{'.+' if found[2] else '[^/]+'})"]
         end = found.end()
     return re.compile("".join([*pieces, re.escape(path[end:])]))
-
-
-def no_key(request: Wire) -> bool:
-    return False
-
-
-class ReplyFacts(Struct, frozen=True, gc=False):
-    """What is looked at in a whole reply that passes as it is; `model` as the reply names it."""
-
-    model: Any
-    usage: Usage | None
-    calls: int
-
-
-class Accounting(Struct, frozen=True, kw_only=True):
-    """What can be read from the wire without decoding it.
-
-    `request` sees everything that is looked at in a request that passes as it is, here and by the codec's
-    `headers_for`; without it the request is read in full. `reply` gives None for what is not plainly a reply:
-    the codec's `decode_error` tells what it is. `usage` reads the object in `usage_field` of a reply.
-    `call_mark` appears once for each call of a stream, `call_hint` in every piece that could hold one.
-    """
-
-    request: Glance[Any] | None = None
-    may_hold_key: Callable[[Wire], bool] = no_key  # whether a request holds that of a remote MCP server
-    reply: Callable[[bytes], ReplyFacts | None]
-    tools: Callable[[Wire], int]  # declared in a request
-    calls: Callable[[Wire], int]  # in a whole reply
-    usage: Callable[[Wire], Usage | None]
-    usage_field: str
-    call_hint: bytes
-    call_mark: str
-    # The fields that ask for the usage of a stream, where it comes on request; what marks its event then
-    usage_request: Mapping[str, Mapping[str, Any]] = {}
-    usage_event: str = ""
-
-    def asks_usage(self, wire: Wire) -> bool:
-        """Whether the client itself asks for what `usage_request` says."""
-        return all(
-            is_object(own := wire.get(name)) and own.items() >= fields.items()
-            for name, fields in self.usage_request.items()
-        )
-
-    def facts(self, reply: Wire, model_field: str) -> ReplyFacts:
-        return ReplyFacts(reply.get(model_field), self.counted(reply), self.calls(reply))
-
-    def counted(self, reply: Wire) -> Usage | None:
-        """Nothing that accounting needs is worth a failed exchange."""
-        usage = reply.get(self.usage_field)
-        try:
-            return self.usage(usage) if is_object(usage) else None
-        except WireError:
-            return None
-
-
-class RateLimitStatus(Struct, frozen=True):
-    """How often a client may ask: `limit` times a minute, `remaining` now, all again in `reset` seconds."""
-
-    limit: int
-    remaining: int
-    reset: float
-    now: float  # seconds since 1970
-
-
-class ListedModel(Struct, frozen=True):
-    """A model in a list: the name that clients request, and what is known about the upstream behind it.
-
-    `protocol` is the upstream's; `hosted_tools` are the kinds that it runs itself.
-    """
-
-    name: str
-    profile: ModelProfile = UNKNOWN
-    protocol: str = ""
-    hosted_tools: frozenset[str] = frozenset()
-
-    @property
-    def modalities(self) -> list[str]:
-        """What it reads; a model reads images unless its profile denies it."""
-        return ["text"] if self.profile.images is False else ["text", "image"]
-
-
-class SocketRequest(Struct, frozen=True):
-    """A client's message that asks for a response.
-
-    `body` is the request as POST would take it. Responses of one `lane` come one after the other, those of
-    different lanes side by side. `generate`: False stores the input and answers without asking the model.
-    """
-
-    body: Wire
-    lane: str = ""
-    generate: bool = True
-
-
-class SocketCodec(Struct, frozen=True, kw_only=True):
-    """A protocol over WebSocket: each message is a request, each event of a stream a message."""
-
-    decode: Callable[[Wire], SocketRequest | Wire | Failure | None]  # Wire: an answer; None: nothing to do
-    lane_of: Callable[[Wire], str]  # of a message that is refused
-    encode_error: Callable[[int, Wire, dict[str, str], str], Wire]  # (status, error body, headers, lane)
-    with_lane: Callable[[bytes, str], bytes]  # an event that belongs to a lane
-    lanes: int  # with a name
-    too_many_lanes: Failure
-    in_flight: int  # responses at once
-    seconds: float  # that a connection may last
-    expired: Failure
-
-
-class Forwarding(Struct, frozen=True):
-    """Endpoints that pass untranslated to providers of these `protocols`: `path` gives the one at an upstream
-    for a model and the `variant` of the route."""
-
-    path: Callable[[str, str], str]
-    protocols: tuple[str, ...]
-
-
-Unwrap = Callable[[Wire, RouteMatch], tuple[Wire, dict[str, str]]]
-
-
-class ProtocolServer(Struct, frozen=True, kw_only=True):
-    """A server of the protocol as its clients see it.
-
-    `models_path` and `count_path` are where an upstream of this protocol lists its models and counts tokens,
-    relative to its base URL. `forwards` names the headers that belong to a body and are forwarded with it to
-    an upstream of the same protocol. `turn_codec`: how its conversations are stored; `compaction`: how its
-    clients request that, where it has them. `encode_quota` gives the rate limit headers that its SDKs read.
-    `streams_overflow`: a streamed request that is too long for the model is answered with a stream that
-    fails, not with a status. `unwrap` makes a request of the protocol from the body that a route with a
-    `variant` takes, and gives the headers that it held.
-    """
-
-    routes: tuple[Route, ...]
-    models_path: str
-    decode_models: Callable[[Wire], tuple[str, ...]]
-    encode_models: Callable[[tuple[ListedModel, ...]], Wire]
-    encode_model: Callable[[ListedModel], Wire]
-    encode_count: Callable[[int], Wire]
-    accounting: Accounting
-    count_path: Callable[[str], str] | None = None
-    forwards: tuple[str, ...] = ()
-    turn_codec: TurnCodec | None = None
-    compaction: CompactionCodec | None = None
-    websocket: SocketCodec | None = None
-    conversations: ConversationCodec | None = None
-    background: BackgroundCodec | None = None  # how its requests run without their client
-    batches: BatchCodec | None = None
-    files: FileCodec | None = None
-    required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
-    streams_overflow: bool = False
-    unwrap: Unwrap | None = None
-    forwarding: Forwarding | None = None
-    search: SearchRouteCodec | None = None  # of clients that search by themselves
-    encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
-
-
-def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:
-    """Reads the `key` of each entry in the array `field`."""
-
-    def read(body: Wire) -> tuple[str, ...]:
-        return tuple(str(entry[key]) for entry in rows(body.get(field)) if key in entry)
-
-    return read
-
-
-class Entry(TypedDict):
-    """An object that is only counted."""
-
-
-def count(value: Any) -> int:
-    """How many objects an array holds; none where it is something else."""
-    return [*map(type, value)].count(dict) if is_array(value) else 0
-
-
-def rows(value: Any) -> list[Wire]:
-    """The objects of an array; nothing where it is something else."""
-    return [item for item in value if type(item) is dict] if is_array(value) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from dragoman.core.codec import Codec, Framing
-from dragoman.core.server import ProtocolServer
+from dragoman.serving.server import ProtocolServer
 
 
 class Protocol(Struct, frozen=True, kw_only=True):

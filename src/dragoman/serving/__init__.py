@@ -1,0 +1,1 @@
+"""What a protocol tells a gateway about its own server: contracts as records of functions."""
