@@ -40,7 +40,7 @@ from dragoman.core.model import (
 from dragoman.framing import sse
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
-from dragoman.protocols.anthropic.server import SERVER
+from dragoman.protocols.anthropic.serving.server import SERVER
 from dragoman.serving.server import ListedModel
 
 GEMINI = State("gemini", "c2ln")

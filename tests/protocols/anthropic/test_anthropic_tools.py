@@ -18,7 +18,7 @@ from dragoman.core.model import (
 )
 from dragoman.profiles import profile_of
 from dragoman.protocols.anthropic import CODEC
-from dragoman.protocols.anthropic.server import HTTP
+from dragoman.protocols.anthropic.http import HTTP
 
 OWN = {"anthropic": {}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -6,12 +6,14 @@ from dragoman.core.losses import Spelling
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
 from dragoman.protocols.anthropic.context_management import encode_compaction
+from dragoman.protocols.anthropic.errors import decode_error, encode_error
 from dragoman.protocols.anthropic.executed import HOSTED_CODEC
 from dragoman.protocols.anthropic.grammar import Grammar
 from dragoman.protocols.anthropic.hosted import FILTERS, HOSTED, encode_executed
+from dragoman.protocols.anthropic.http import HTTP
 from dragoman.protocols.anthropic.request import CONVERSATION
 from dragoman.protocols.anthropic.response import decode_response, encode_response
-from dragoman.protocols.anthropic.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.anthropic.serving.server import SERVER
 from dragoman.protocols.anthropic.settings import SPELLING
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder

@@ -50,9 +50,9 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text, ToolCall, Wire
 from dragoman.core.seal import unseal_state
+from dragoman.protocols.anthropic.errors import decode_error
 from dragoman.protocols.anthropic.parts import decode_block, decode_citation
 from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
-from dragoman.protocols.anthropic.server import decode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 # The delta that fills a part, and the field that holds its text

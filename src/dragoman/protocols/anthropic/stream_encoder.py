@@ -53,6 +53,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.seal import seal_state
+from dragoman.protocols.anthropic.errors import encode_error
 from dragoman.protocols.anthropic.hosted import count_requests, encode_search
 from dragoman.protocols.anthropic.parts import encode_citation, report_ranges
 from dragoman.protocols.anthropic.response import (
@@ -63,7 +64,6 @@ from dragoman.protocols.anthropic.response import (
     encode_stop,
     encode_usage,
 )
-from dragoman.protocols.anthropic.server import encode_error
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native
 from dragoman.transforms.arguments import is_begun_object, is_broken, wrap_raw
 

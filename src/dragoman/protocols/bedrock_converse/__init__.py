@@ -14,10 +14,12 @@ from dragoman.core.losses import Spelling
 from dragoman.core.model import Wire
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.framing.aws_events import AWS_EVENTS
+from dragoman.protocols.bedrock_converse.errors import decode_error, encode_error
 from dragoman.protocols.bedrock_converse.grammar import Grammar
+from dragoman.protocols.bedrock_converse.http import HTTP
 from dragoman.protocols.bedrock_converse.request import CONVERSATION
 from dragoman.protocols.bedrock_converse.response import decode_response, encode_response
-from dragoman.protocols.bedrock_converse.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.bedrock_converse.serving.server import SERVER
 from dragoman.protocols.bedrock_converse.settings import SPELLING
 from dragoman.protocols.bedrock_converse.stream_decoder import StreamDecoder, is_end
 from dragoman.protocols.bedrock_converse.stream_encoder import StreamEncoder

@@ -33,9 +33,9 @@ from dragoman.core.fields import Fields, describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Base64, Failure, Media, Reasoning, Stop, Text, ToolCall, Usage, Wire
+from dragoman.protocols.bedrock_converse.errors import decode_exception
 from dragoman.protocols.bedrock_converse.parts import decode_citation, state_of
 from dragoman.protocols.bedrock_converse.response import CUT, decode_stop, decode_usage
-from dragoman.protocols.bedrock_converse.server import decode_exception
 from dragoman.protocols.bedrock_converse.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_REPLY
 
 

@@ -18,6 +18,7 @@ from dragoman.core.fields import own
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Refusal, Request, Text, ToolCall, Usage, Wire
 from dragoman.core.seal import seal_state
+from dragoman.protocols.bedrock_converse.errors import encode_error
 from dragoman.protocols.bedrock_converse.parts import encode_citation
 from dragoman.protocols.bedrock_converse.response import (
     encode_reason,
@@ -25,7 +26,6 @@ from dragoman.protocols.bedrock_converse.response import (
     encode_usage,
     report_reasoning,
 )
-from dragoman.protocols.bedrock_converse.server import encode_error
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME
 
 

@@ -4,10 +4,12 @@ from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.framing.sse import SSE
+from dragoman.protocols.gemini.errors import decode_error
 from dragoman.protocols.gemini.grammar import Grammar
+from dragoman.protocols.gemini.http import HTTP
 from dragoman.protocols.gemini.request import CONVERSATION
 from dragoman.protocols.gemini.response import decode_response, encode_response
-from dragoman.protocols.gemini.server import HTTP, SERVER, decode_error
+from dragoman.protocols.gemini.serving.server import SERVER
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder

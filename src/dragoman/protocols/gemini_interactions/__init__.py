@@ -6,9 +6,10 @@ from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.grammar import Grammar
 from dragoman.protocols.gemini_interactions.hosted import HOSTED, SHOWN, encode_executed
+from dragoman.protocols.gemini_interactions.http import HTTP
 from dragoman.protocols.gemini_interactions.request import CONVERSATION
 from dragoman.protocols.gemini_interactions.response import decode_response, encode_response
-from dragoman.protocols.gemini_interactions.server import HTTP, SERVER
+from dragoman.protocols.gemini_interactions.serving.server import SERVER
 from dragoman.protocols.gemini_interactions.settings import SPELLING
 from dragoman.protocols.gemini_interactions.stream_decoder import (
     VARYING,

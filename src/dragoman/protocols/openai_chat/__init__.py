@@ -8,10 +8,12 @@ from dragoman.core.losses import Spelling
 from dragoman.core.model_profile import ModelProfile
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
+from dragoman.protocols.openai_chat.errors import decode_error, encode_error
 from dragoman.protocols.openai_chat.grammar import Grammar
+from dragoman.protocols.openai_chat.http import HTTP
 from dragoman.protocols.openai_chat.request import CONVERSATION
 from dragoman.protocols.openai_chat.response import decode_response, encode_response
-from dragoman.protocols.openai_chat.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_chat.serving.server import SERVER
 from dragoman.protocols.openai_chat.settings import SPELLING
 from dragoman.protocols.openai_chat.stream_decoder import (
     VARYING,

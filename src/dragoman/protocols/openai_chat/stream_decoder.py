@@ -38,6 +38,7 @@ from dragoman.core.fields import describe, rows, whole_seconds
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
+from dragoman.protocols.openai_chat.errors import decode_error
 from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
 from dragoman.protocols.openai_chat.response import (
     decode_stop,
@@ -46,7 +47,6 @@ from dragoman.protocols.openai_chat.response import (
     report_matched_stop,
     report_usage,
 )
-from dragoman.protocols.openai_chat.server import decode_error
 from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 

@@ -42,9 +42,9 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.openai_chat.calls import encode_call_state
+from dragoman.protocols.openai_chat.errors import encode_error
 from dragoman.protocols.openai_chat.parts import encode_citation, encode_details, encode_part
 from dragoman.protocols.openai_chat.response import declares_functions, encode_id, encode_stop, encode_usage
-from dragoman.protocols.openai_chat.server import encode_error
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _DONE = Frame("", b"[DONE]")

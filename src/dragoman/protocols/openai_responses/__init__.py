@@ -7,12 +7,14 @@ from dragoman.core.losses import Spelling
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
 from dragoman.protocols.openai_responses.compaction import encode_compaction
+from dragoman.protocols.openai_responses.errors import decode_error, encode_error
 from dragoman.protocols.openai_responses.executed import HOSTED_CODEC
 from dragoman.protocols.openai_responses.grammar import Grammar
 from dragoman.protocols.openai_responses.hosted import ENCODED, FILTERS, encode_executed
+from dragoman.protocols.openai_responses.http import HTTP
 from dragoman.protocols.openai_responses.request import CONVERSATION
 from dragoman.protocols.openai_responses.response import decode_response, encode_response
-from dragoman.protocols.openai_responses.server import HTTP, SERVER, decode_error, encode_error
+from dragoman.protocols.openai_responses.serving.server import SERVER
 from dragoman.protocols.openai_responses.settings import SPELLING
 from dragoman.protocols.openai_responses.stream_decoder import (
     VARYING,

@@ -33,10 +33,10 @@ from dragoman.core.fields import Fields, describe, rows, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
+from dragoman.protocols.openai_responses.errors import decode_error
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
 from dragoman.protocols.openai_responses.response import decode_stop, decode_usage, report_usage
-from dragoman.protocols.openai_responses.server import decode_error
 from dragoman.protocols.openai_responses.stream_calls import (
     ItemAssembly,
     StreamedItem,

@@ -51,6 +51,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.framing import sse
+from dragoman.protocols.openai_responses.errors import encode_failure
 from dragoman.protocols.openai_responses.hosted import claimed
 from dragoman.protocols.openai_responses.parts import encode_citations
 from dragoman.protocols.openai_responses.response import (
@@ -63,7 +64,6 @@ from dragoman.protocols.openai_responses.response import (
     item_id,
     opened_item,
 )
-from dragoman.protocols.openai_responses.server import encode_failure
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 

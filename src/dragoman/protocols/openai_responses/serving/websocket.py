@@ -11,14 +11,13 @@ import re
 
 from dragoman.core import jsontext
 from dragoman.core.model import Failure, Wire
+from dragoman.protocols.openai_responses.errors import CONNECTION_LIMIT, INVALID_LANE, LANE_LIMIT
 from dragoman.serving.server import SocketCodec, SocketRequest
 
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LANES, _IN_FLIGHT, _MINUTES = 32, 16, 60
 # Fields of the transport, not of the request
 _TRANSPORT = frozenset({"type", "stream_id", "generate", "stream", "stream_options", "background"})
-INVALID_LANE, LANE_LIMIT = "invalid_stream_id", "websocket_stream_limit_reached"
-CONNECTION_LIMIT = "websocket_connection_limit_reached"
 _BAD_LANE = Failure(
     "bad_request",
     "The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain "

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.anthropic.batches import decode_page, encode_page
+from dragoman.protocols.anthropic.serving.batches import decode_page, encode_page
 from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME
 from dragoman.serving.jobs import FileCodec, FileContent, PageQuery, StoredFile
 

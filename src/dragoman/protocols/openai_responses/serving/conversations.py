@@ -17,12 +17,12 @@ from dragoman.core.fields import describe, rows
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_responses.compaction import is_trigger
+from dragoman.protocols.openai_responses.errors import ITEM_NOT_FOUND, LOCKED, NOT_FOUND
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.serving.conversations import ConversationCodec
 from dragoman.serving.jobs import page_limit
 from dragoman.serving.routes import Route
 
-NOT_FOUND, LOCKED, ITEM_NOT_FOUND = "conversation_not_found", "conversation_locked", "item_not_found"
 _MOST_ITEMS, _MOST_PAIRS, _LONGEST_KEY, _LONGEST_VALUE = 20, 16, 64, 512
 _DEFAULT_PAGE, _LARGEST_PAGE = 20, 100  # items on a page
 _ID_PREFIXES = {

@@ -1,65 +1,25 @@
-"""A server of Interactions as its clients see it: paths, accounting, stored interactions.
-
-Only steps are inherited from a stored interaction: instructions, tools and settings are sent anew in every
-request. The model lists are those of generateContent.
-"""
+"""Stored interactions: only steps are inherited. Instructions, tools and settings are sent anew each time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import quote
 
-from dragoman.core.codec import Frame, Http, same_path
+from dragoman.core.codec import Frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import fold
-from dragoman.core.fields import count, describe, rows
-from dragoman.core.jsontext import Glance, Once, is_object
+from dragoman.core.fields import describe, rows
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.gemini_interactions.background import BACKGROUND, numbered
-from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.messages import Lone, read_input
 from dragoman.protocols.gemini_interactions.parts import CONTENT
-from dragoman.protocols.gemini_interactions.response import decode_usage, encode_response
+from dragoman.protocols.gemini_interactions.response import encode_response
+from dragoman.protocols.gemini_interactions.serving.background import numbered
 from dragoman.protocols.gemini_interactions.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
-from dragoman.protocols.google import decode_models, encode_model, encode_models
-from dragoman.serving.accounting import Accounting, ReplyFacts
 from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
-from dragoman.serving.routes import Route
-from dragoman.serving.server import ProtocolServer
-
-# google-genai 3 uses v1, its earlier versions and most users of REST v1beta
-HTTP = Http(
-    path=same_path("/v1/interactions"),
-    authenticate=lambda credential, request: {"x-goog-api-key": credential.key},
-    signs=False,
-)
-_VERSIONS = ("v1", "v1beta", "v1beta1", "v1beta2", "v1alpha")
-_PLACES = ("", "projects/{project}/locations/{location}/")  # the second: of Vertex AI
-
-
-def _read_query(query: Mapping[str, str]) -> dict[str, Any]:
-    """The whole timeline is that of the stored turns; a stream never repeats the input."""
-    stream = query.get("stream") == "true"
-    whole = query.get("include_input") == "true" and not stream
-    return {"stream": stream} | ({"action": "items"} if whole else {})
-
-
-ROUTES = tuple(
-    route
-    for base in (f"/{version}/{place}interactions" for version in _VERSIONS for place in _PLACES)
-    for route in (
-        Route("POST", base, "generate"),
-        Route("GET", f"{base}/{{id}}", "retrieve", query=_read_query),
-        Route("DELETE", f"{base}/{{id}}", "delete"),
-        Route("POST", f"{base}/{{id}}/cancel", "cancel"),
-    )
-)
-
-
-# Stored interactions
 
 
 def decode_storage(request: Wire) -> StorageRequest:
@@ -157,52 +117,4 @@ STORED_INTERACTIONS = TurnCodec(
     end_types=frozenset({"interaction.completed"}),
     encode_items=encode_timeline,
     upstream_path=lambda id, items: f"/v1/interactions/{quote(id, safe='')}",
-)
-
-
-# Accounting
-
-
-class _StepGlance(TypedDict, total=False):
-    type: Any
-
-
-class _ReplyGlance(TypedDict, total=False):
-    model: Once
-    status: Any
-    error: Any
-    errors: Any
-    steps: list[_StepGlance] | None
-    usage: Any
-
-
-_REPLY = Glance(_ReplyGlance)
-
-
-def _glance_reply(body: bytes) -> ReplyFacts | None:
-    reply: Any = _REPLY.read(body)
-    return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "model")
-
-
-ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
-    reply=_glance_reply,
-    tools=lambda body: count(body.get("tools")),
-    calls=lambda body: sum(step.get("type") == "function_call" for step in rows(body.get("steps"))),
-    usage=lambda usage: decode_usage(usage),
-    usage_field="usage",
-    call_hint=b"function_call",
-    call_mark=r'"type":\s*"function_call"',
-)
-SERVER = ProtocolServer(
-    routes=ROUTES,
-    models_path="/v1beta/models?pageSize=1000",
-    decode_models=decode_models,
-    encode_models=encode_models,
-    encode_model=encode_model,
-    encode_count=lambda tokens: {"totalTokens": tokens},
-    accounting=ACCOUNTING,
-    required=("input",),
-    forwards=("api-revision",),
-    turn_codec=STORED_INTERACTIONS,
-    background=BACKGROUND,
 )

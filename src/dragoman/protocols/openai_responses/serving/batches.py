@@ -14,7 +14,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
-from dragoman.protocols.openai_responses.conversations import whole_list
+from dragoman.protocols.openai_responses.serving.conversations import whole_list
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.serving.jobs import (
     DAY,

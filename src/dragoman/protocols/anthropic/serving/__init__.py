@@ -1,0 +1,1 @@
+"""The Messages API as a server offers it: what a gateway needs of the protocol, and no codec."""

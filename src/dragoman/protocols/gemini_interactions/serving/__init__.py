@@ -1,0 +1,1 @@
+"""A server of Interactions as its clients see it: what a gateway needs of the protocol, and no codec."""

@@ -1,0 +1,51 @@
+"""A server of Interactions as its clients see it: its routes, and what it keeps.
+
+The model lists are those of generateContent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.protocols.gemini_interactions.serving.accounting import ACCOUNTING
+from dragoman.protocols.gemini_interactions.serving.background import BACKGROUND
+from dragoman.protocols.gemini_interactions.serving.stored_interactions import STORED_INTERACTIONS
+from dragoman.protocols.google import decode_models, encode_model, encode_models
+from dragoman.serving.routes import Route
+from dragoman.serving.server import ProtocolServer
+
+_VERSIONS = ("v1", "v1beta", "v1beta1", "v1beta2", "v1alpha")
+_PLACES = ("", "projects/{project}/locations/{location}/")  # the second: of Vertex AI
+
+
+def _read_query(query: Mapping[str, str]) -> dict[str, Any]:
+    """The whole timeline is that of the stored turns; a stream never repeats the input."""
+    stream = query.get("stream") == "true"
+    whole = query.get("include_input") == "true" and not stream
+    return {"stream": stream} | ({"action": "items"} if whole else {})
+
+
+ROUTES = tuple(
+    route
+    for base in (f"/{version}/{place}interactions" for version in _VERSIONS for place in _PLACES)
+    for route in (
+        Route("POST", base, "generate"),
+        Route("GET", f"{base}/{{id}}", "retrieve", query=_read_query),
+        Route("DELETE", f"{base}/{{id}}", "delete"),
+        Route("POST", f"{base}/{{id}}/cancel", "cancel"),
+    )
+)
+SERVER = ProtocolServer(
+    routes=ROUTES,
+    models_path="/v1beta/models?pageSize=1000",
+    decode_models=decode_models,
+    encode_models=encode_models,
+    encode_model=encode_model,
+    encode_count=lambda tokens: {"totalTokens": tokens},
+    accounting=ACCOUNTING,
+    required=("input",),
+    forwards=("api-revision",),
+    turn_codec=STORED_INTERACTIONS,
+    background=BACKGROUND,
+)

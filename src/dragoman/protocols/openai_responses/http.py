@@ -1,0 +1,7 @@
+"""The path of an upstream."""
+
+from __future__ import annotations
+
+from dragoman.core.codec import Http, same_path
+
+HTTP = Http(path=same_path("/responses"), signs=False)

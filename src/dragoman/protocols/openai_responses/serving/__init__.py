@@ -1,0 +1,1 @@
+"""A Responses server as its clients see it: what a gateway needs of the protocol, and no codec."""
