@@ -2,8 +2,8 @@
 
 A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (the shapes), `settings`,
 `parts`, `messages`, `tools`, `request`, `response`, `usual_reply` (the same for most replies, in one step),
-`stream_decoder`, `stream_encoder`, `grammar` (checks a stream), `http` (paths, keys), `errors`. `serving/` has
-routes, accounting, and what a server keeps. One that only upstreams speak has fewer.
+`stream_decoder`, `stream_encoder`, `grammar` (checks a stream), `http` (paths, keys), `errors`. `serving/`
+has routes, accounting, and what a server keeps. One that only upstreams speak has fewer.
 Files are no protocols: they hold what several share (`openai.py`, `google.py`, `aws.py`, `google_cloud.py`).
 """
 
