@@ -46,7 +46,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MODEL_READY := $(MODEL_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: balancer browser screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock wire-watch clean
+.PHONY: balancer browser page-times screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock wire-watch clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -193,6 +193,9 @@ balancer:
 
 screenshots: $(READY) browser  ## make the pictures of the inspector in docs/images
 	@PYTHONPATH=tests $(BIN)/python tests/inspector/screenshots.py docs/images
+
+page-times: $(READY) browser  ## print what the inspector's page weighs, and how fast it is in a browser
+	@PYTHONPATH=tests $(BIN)/python tests/inspector/times.py
 
 bench-tools:
 	@for tool in nginx:nginx-light wrk:wrk; do \

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import shutil
 import threading
@@ -18,7 +17,7 @@ from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.gateway.request import ExchangeRecord
-from dragoman.inspector.export import LATER, MODULES, asset
+from dragoman.inspector.export import compressed_page
 from dragoman.inspector.server import mount_inspector
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import RecordingDraft
@@ -245,15 +244,7 @@ def show(page: Any, running: Running, id: str, tab: str = "Conversation") -> Non
 
 
 def test_the_page_is_small() -> None:
-    """What is loaded at first, and all of it; the rest comes with the first use of a tab."""
-    rest = asset("style.css") + asset("index.html")
-    sizes = [
-        len(gzip.compress(b"".join([asset(f"{name}.js") for name in names]) + rest, 9))
-        for names in ([name for name in MODULES if name not in LATER], MODULES)
-    ]
-    print("bytes, gzip:", sizes)
-    assert sizes[0] < 40_000
-    assert sizes[1] < 50_000
+    assert len(compressed_page()) < 48_000
 
 
 def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:
@@ -269,14 +260,12 @@ def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:
         sync_api.expect(page.locator(".p-conversation")).to_contain_text("21 °C, sunny")
 
 
-def test_what_the_list_needs_is_loaded_at_once(page: Any, running: Running) -> None:
-    """In one step after the HTML: nothing waits until another module has been read."""
+def test_the_page_is_one_answer(page: Any, running: Running) -> None:
+    """Only data is fetched after it."""
     page.reload()
     page.wait_for_selector(".lamp.on")
     loaded = page.evaluate("performance.getEntriesByType('resource').map((it) => it.name)")
-    named = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map((it) => it.href)")
-    assert sorted(named) == sorted(url for url in loaded if url.endswith(".js"))
-    assert len(named) == len(MODULES) - len(LATER)
+    assert [url for url in loaded if "/inspect/api/" not in url] == []
 
 
 def test_an_exchange_appears_while_it_happens(page: Any, running: Running) -> None:
@@ -462,8 +451,8 @@ def test_a_session_is_exported_and_opens_offline(browser: Any, running: Running,
         page = context.new_page()
         page.goto(path.as_uri())
         sync_api.expect(page.locator(".l1")).to_contain_text("turn 3 of 4")
-        sync_api.expect(page.locator('[aria-label="next turn (])"]')).to_be_disabled()
-        page.click('[aria-label="previous turn ([)"]')
+        sync_api.expect(page.locator('[aria-label="next turn"]')).to_be_disabled()
+        page.click('[aria-label="previous turn"]')
         sync_api.expect(page.locator(".l1")).to_contain_text("turn 2 of 4")
         sync_api.expect(page.locator(".rule.new")).to_contain_text("New in turn")
 

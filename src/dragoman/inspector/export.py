@@ -3,78 +3,88 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
 
+# In the order in which they need each other
 MODULES = (
-    *("dom", "api", "state", "filter", "markdown", "diff", "charts", "list", "exchange", "conversation"),
-    *("wires", "losses", "stream", "window", "route", "actions", "overview", "setup", "sample", "app"),
+    *(
+        "dom",
+        "api",
+        "state",
+        "filter",
+        "markdown",
+        "diff",
+        "charts",
+        "sample",
+        "conversation",
+        "wires",
+        "losses",
+    ),
+    *("stream", "window", "route", "actions", "list", "exchange", "overview", "setup", "app"),
 )
-
-
-# Loaded with the first use of a tab or a page
-LATER = ("diff", "stream", "window", "route", "actions", "overview", "setup", "sample")
+_IMPORT = re.compile(r"^import .*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+_INDENT = re.compile(r"^\s+", re.MULTILINE)
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_STYLE_SPACE = re.compile(r"\s*([{};,>])\s*|(?<=:)\s+")
 
 
 @cache
-def asset(name: str) -> bytes:
-    """A file of the page, without the comments and the indentation of scripts."""
-    data = files("dragoman.inspector").joinpath("page", name).read_bytes()
-    if not name.endswith(".js"):
-        return data
-    lines = [line.strip() for line in data.splitlines()]
-    return b"\n".join([line for line in lines if line and not line.startswith(b"//")])
+def _script() -> str:
+    """The modules as one script: a name at the top of one is used once in all of them."""
+    text = "".join([_source(f"{name}.js") for name in MODULES])
+    for pattern in (_IMPORT, _COMMENT, _EXPORT, _INDENT):
+        text = pattern.sub("", text)
+    return text
+
+
+@cache
+def _style() -> str:
+    return _STYLE_SPACE.sub(lambda found: found[1] or "", _STYLE_COMMENT.sub("", _source("style.css")))
+
+
+def _source(name: str) -> str:
+    return files("dragoman.inspector").joinpath("page", name).read_text()
+
+
+def _html(style: str, data: str = "") -> str:
+    page = _source("index.html").replace("<!--style-->", style + f"<style>{_style()}</style>")
+    return page.replace("<!--script-->", f'{data}<script type="module">{_script()}</script>')
 
 
 @cache
 def page() -> tuple[bytes, str]:
-    """The HTML of the page, and its content security policy: nothing is loaded from elsewhere.
-
-    What the list needs is loaded at once, and not one level of imports after the other. `api` runs first: it
-    asks for the first rows while the rest arrives.
-    """
-    imports = {f"inspector/{name}": f"/inspect/static/{name}.js" for name in MODULES}
-    needed = [url for name, url in imports.items() if name.rpartition("/")[2] not in LATER]
-    mapping = jsontext.dumps({"imports": imports})
-    html = asset("index.html").decode()
-    html = html.replace("<!--style-->", '<link rel="stylesheet" href="/inspect/static/style.css">')
-    preloads = "".join([f'<link rel="modulepreload" href="{url}">' for url in needed])
-    html = html.replace("<!--importmap-->", f'<script type="importmap">{mapping}</script>{preloads}')
-    scripts = [f'<script type="module" src="/inspect/static/{name}.js"></script>' for name in ("api", "app")]
-    html = html.replace("<!--start-->", "".join(scripts))
-    digest = base64.b64encode(hashlib.sha256(mapping.encode()).digest()).decode()
+    """The page in one answer, and its content security policy: nothing is loaded from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self' 'unsafe-inline'; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )
-    return html.encode(), policy
+    return _html("").encode(), policy
+
+
+@cache
+def compressed_page() -> bytes:
+    return gzip.compress(page()[0], 9, mtime=0)
 
 
 def exported(*views: Wire) -> bytes:
-    """Exchanges in one file, opened at the last: scripts, styles and data inside, no request to anywhere."""
+    """Exchanges in one file, opened at the last: data inside, no request to anywhere."""
     held: Wire = {"id": views[-1]["summary"]["id"]}
     for view in views:
         path = f"/exchanges/{view['summary']['id']}"
         held[path] = {name: value for name, value in view.items() if name != "tabs"}
         held |= {f"{path}/{name}": tab for name, tab in view["tabs"].items()}
     data = jsontext.dumps(held).replace("<", "\\u003c")
-    imports = {f"inspector/{name}": _data_url(asset(f"{name}.js")) for name in MODULES}
-    html = asset("index.html").decode()
-    policy = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    html = html.replace("<!--style-->", f"{meta}<style>{asset('style.css').decode()}</style>")
-    html = html.replace(
-        "<!--importmap-->",
-        f'<script type="application/json" id="embedded">{data}</script>'
-        f'<script type="importmap">{jsontext.dumps({"imports": imports})}</script>',
-    )
-    return html.replace("<!--start-->", '<script type="module">import "inspector/app";</script>').encode()
-
-
-def _data_url(script: bytes) -> str:
-    return "data:text/javascript;base64," + base64.b64encode(script).decode()
+    return _html(meta, f'<script type="application/json" id="embedded">{data}</script>').encode()

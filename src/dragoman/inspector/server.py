@@ -1,7 +1,6 @@
 """The page at /inspect and its API, served by the gateway.
 
 GET  /inspect                      the page
-GET  /inspect/static/NAME          its scripts and styles
 GET  /inspect/api/exchanges        what is under way, and summaries of what is recorded, newest first:
                                    ?before=ID goes on behind that one
 GET  /inspect/api/live             summaries as they change (SSE)
@@ -32,7 +31,7 @@ from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import names, route
 from dragoman.http.server import Headers, ResponseWriter
 from dragoman.inspector import analysis, sessions, views
-from dragoman.inspector.export import MODULES, asset, exported, page
+from dragoman.inspector.export import compressed_page, exported, page
 from dragoman.inspector.overview import overview
 from dragoman.inspector.plan import plan_all
 from dragoman.profiles import known
@@ -56,7 +55,6 @@ _SAFE: Headers = [
 
 ROUTES = (
     Route("GET", "/inspect", "page"),
-    Route("GET", "/inspect/static/{name}", "page"),
     Route("GET", "/inspect/api/{rest:path}", "recordings"),
     Route("POST", "/inspect/api/{rest:path}", "recordings"),
 )
@@ -87,13 +85,7 @@ class Inspector:
             return
         match steps:
             case [""]:
-                html, policy = page()
-                headers = [*_SAFE, (b"content-security-policy", policy.encode())]
-                await writer.whole(200, html, headers, b"text/html; charset=utf-8")
-            case ["static", name] if name == "style.css":
-                await writer.whole(200, asset(name), _SAFE, b"text/css; charset=utf-8")
-            case ["static", name] if name.removesuffix(".js") in MODULES:
-                await writer.whole(200, asset(name), _SAFE, b"text/javascript; charset=utf-8")
+                await _page(writer, request.headers.get("accept-encoding", ""))
             case ["api", "exchanges"]:
                 await _json(writer, await asyncio.to_thread(self._rows, query.get("before", "")))
             case ["api", "search"]:
@@ -318,6 +310,15 @@ class Inspector:
         if self._config.workers == 1 or not isinstance(store, RecordingFile):
             return 0, []
         return await asyncio.to_thread(store.since, number)
+
+
+async def _page(writer: ResponseWriter, accepts: str) -> None:
+    html, policy = page()
+    headers = [*_SAFE, (b"content-security-policy", policy.encode())]
+    if "gzip" in accepts:
+        html = compressed_page()
+        headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+    await writer.whole(200, html, headers, b"text/html; charset=utf-8")
 
 
 async def _json(writer: ResponseWriter, value: Any) -> None:

@@ -1,19 +1,19 @@
 // Copy it, export it, send it again as it was or edited, and compare the replies.
 
-import { download, exported, get, replay } from "inspector/api";
-import { badges, copy, duration, h, icon, money, number, plural, replace, table, toast } from "inspector/dom";
-import { difference, words } from "inspector/diff";
-import { go } from "inspector/state";
+import { download, exported, get, replay } from "./api.js";
+import { alertBox, badges, box, copy, duration, h, icon, message, money, number, plural, replace, table, textBox, toast } from "./dom.js";
+import { difference, words } from "./diff.js";
+import { go } from "./state.js";
 
 export async function actions(view) {
   const snippets = await view.tab("snippets");
-  const box = h("pre", { class: "code in", tabindex: "0", role: "region", "aria-label": "what is copied" }, first(Object.values(snippets)[0]));
-  const copies = h("section", { class: "box" }, h("h3", {}, "Copy as"), h("div", { class: "in" }, h("p", { class: "btns" }, Object.entries(snippets).map(([name, text]) => h("button", { class: "btn", onclick: (event) => (copy(text, event.target), (box.textContent = first(text))) }, icon("copy"), name))), box));
-  if (exported) return h("div", { class: "pad" }, copies);
+  const shown = textBox("what is copied", first(Object.values(snippets)[0]));
+  const copies = box("Copy as", "", h("div.in", h("p.btns", Object.entries(snippets).map(([name, text]) => h("button.btn", { onclick: (event) => (copy(text, event.target), (shown.textContent = first(text))) }, icon("copy"), name))), shown));
+  if (exported) return h("div.pad", copies);
   const { id } = view.head.summary;
-  const save = (path, name) => h("button", { class: "btn", onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), name);
-  const files = h("section", { class: "box" }, h("h3", {}, "Export"), h("div", { class: "in" }, h("p", { class: "btns" }, save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`) : ""), h("p", { class: "muted" }, "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
-  return h("div", { class: "pad" }, h("div", { class: "cards2" }, copies, files), h("h3", {}, "Edit and replay"), await editor(view));
+  const save = (path, name) => h("button.btn", { onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), name);
+  const files = box("Export", "", h("div.in", h("p.btns", save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`) : ""), h("p.muted", "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
+  return h("div.pad", h("div.cards2", copies, files), h("h3", "Edit and replay"), await editor(view));
 }
 
 const first = (text) => (text.length > 1500 ? `${text.slice(0, 1500)}…` : text);
@@ -27,14 +27,14 @@ async function editor(view) {
   } catch {
     // a body that is no JSON is sent as it is
   }
-  const area = h("textarea", { class: "editor", spellcheck: "false", "aria-label": "request to replay", oninput: () => later() });
+  const area = h("textarea.editor", { spellcheck: "false", "aria-label": "request to replay", oninput: () => later() });
   area.value = text;
   const setup = await get("/setup").catch(() => ({ models: [] }));
   const names = [...new Set([summary.model, summary.provider && `${summary.provider}:${summary.target}`, ...setup.models.flatMap((it) => it.targets)].filter(Boolean))];
-  const model = h("input", { id: "replay-model", class: "sel", value: summary.model, list: "models", "aria-label": "model to replay to", onchange: () => later() });
+  const model = h("input.sel", { id: "replay-model", value: summary.model, list: "models", "aria-label": "model to replay to", onchange: () => later() });
   const list = h("datalist", { id: "models" }, names.map((it) => h("option", { value: it })));
-  const plan = h("div", { class: "in plan", "aria-live": "polite" });
-  const result = h("div", { class: "result", "aria-live": "polite" });
+  const plan = h("div.in.plan", { "aria-live": "polite" });
+  const result = h("div.result", { "aria-live": "polite" });
   let timer;
   const later = () => (clearTimeout(timer), (timer = setTimeout(dry, 400)));
   const dry = async () => {
@@ -42,21 +42,21 @@ async function editor(view) {
       JSON.parse(area.value);
       replace(plan, planTable(await get(`/exchanges/${summary.id}/plan`, area.value)));
     } catch (error) {
-      replace(plan, h("p", { class: "bad" }, `This request cannot be sent. ${error.message}`));
+      replace(plan, h("p.bad", `This request cannot be sent. ${error.message}`));
     }
   };
   const send = async () => {
-    replace(result, h("p", { class: "muted" }, "sending…"));
+    replace(result, h("p.muted", "sending…"));
     try {
       const id = await replay(view.head, area.value, model.value);
       replace(result, await compare(view, id));
     } catch (error) {
-      replace(result, h("div", { class: "alert bad", role: "alert" }, icon("warn"), h("span", {}, String(error.message || error))));
+      replace(result, alertBox(message(error)));
     }
   };
   dry();
   return [
-    h("div", { class: "cards2" }, h("section", { class: "box" }, h("h3", {}, "Request", h("span", { class: "r" }, `client side, ${summary.client}`)), h("div", { class: "in" }, area, h("p", { class: "btns" }, model, list, h("button", { class: "btn primary", id: "replay", onclick: send }, icon("play"), "Send"), h("span", { class: "muted" }, "Tools do not run.")))), h("section", { class: "box" }, h("h3", {}, "What would be lost", h("span", { class: "r" }, "dry run, nothing is sent")), plan)),
+    h("div.cards2", box("Request", `client side, ${summary.client}`, h("div.in", area, h("p.btns", model, list, h("button.btn.primary", { id: "replay", onclick: send }, icon("play"), "Send"), h("span.muted", "Tools do not run.")))), box("What would be lost", "dry run, nothing is sent", plan)),
     result,
   ];
 }
@@ -66,7 +66,7 @@ function planTable(plans) {
     const counts = {};
     for (const loss of it.losses) counts[loss.severity] = (counts[loss.severity] || 0) + 1;
     const codes = [...new Set(it.losses.filter((loss) => loss.severity !== "cosmetic").map((loss) => loss.code || loss.kind))].slice(0, 5).join(", ");
-    return [h("b", {}, it.provider), it.taken ? it.protocol : `${it.protocol}, not taken`, it.error ? h("span", { class: "bad" }, it.error) : it.losses.length ? h("span", {}, badges(counts), " ", h("code", {}, codes)) : h("span", { class: "pill ok" }, "nothing is lost")];
+    return [h("b", it.provider), it.taken ? it.protocol : `${it.protocol}, not taken`, it.error ? h("span.bad", it.error) : it.losses.length ? h("span", badges(counts), " ", h("code", codes)) : h("span.pill.ok", "nothing is lost")];
   }));
 }
 
@@ -84,13 +84,12 @@ async function compare(view, id) {
   const calls = (reply) => reply.filter((it) => it.kind === "call");
   const parts = difference(words(text(mine.reply)), words(text(theirs.reply)));
   const side = (it, reply, kind, others) =>
-    h(
-      "section",
-      { class: "box" },
-      h("h3", {}, h("span", { class: "up" }, `${it.summary.provider}:${it.summary.target}`), h("span", { class: "r" }, [duration(it.summary.ms), `${number(it.summary.output)} tok`, money(it.summary.cost)].join(" · "))),
-      h("div", { class: "in md" }, h("p", { class: "pre" }, merged(parts.filter(([mark]) => mark === " " || mark === kind)).map(([mark, text]) => (mark === " " ? text : h("mark", { class: kind === "+" ? "a" : "x" }, text)))), calls(reply).map((call) => h("div", { class: `call ${others.some((it) => it.name === call.name && it.raw === call.raw) ? "" : kind === "+" ? "a" : "x"}` }, icon("tool"), " ", h("b", {}, call.name), " ", h("code", {}, call.raw.slice(0, 300))))),
+    box(
+      h("span.up", `${it.summary.provider}:${it.summary.target}`),
+      [duration(it.summary.ms), `${number(it.summary.output)} tok`, money(it.summary.cost)].join(" · "),
+      h("div.in.md", h("p.pre", merged(parts.filter(([mark]) => mark === " " || mark === kind)).map(([mark, text]) => (mark === " " ? text : h("mark", { class: kind === "+" ? "a" : "x" }, text)))), calls(reply).map((call) => h("div", { class: `call ${others.some((it) => it.name === call.name && it.raw === call.raw) ? "" : kind === "+" ? "a" : "x"}` }, icon("tool"), " ", h("b", call.name), " ", h("code", call.raw.slice(0, 300))))),
     );
-  return [h("h3", {}, "Compare"), h("div", { class: "cards2" }, side(view.head, mine.reply, "-", calls(theirs.reply)), side(other, theirs.reply, "+", calls(mine.reply))), h("p", {}, "Answered as ", h("button", { class: "linkish", id: "replayed", onclick: () => go({ id }) }, id), ` with ${plural(calls(theirs.reply).length, "call")}.`)];
+  return [h("h3", "Compare"), h("div.cards2", side(view.head, mine.reply, "-", calls(theirs.reply)), side(other, theirs.reply, "+", calls(mine.reply))), h("p", "Answered as ", h("button.linkish", { id: "replayed", onclick: () => go({ id }) }, id), ` with ${plural(calls(theirs.reply).length, "call")}.`)];
 }
 
 // Neighbours of one kind as one piece.

@@ -1,6 +1,6 @@
 // The gateway's API for this page, or the data of an exported file. A key is kept for this tab only.
 
-import { h } from "inspector/dom";
+import { h } from "./dom.js";
 
 const embedded = document.getElementById("embedded");
 export const exported = embedded ? JSON.parse(embedded.textContent) : null;
@@ -98,10 +98,8 @@ export async function ask(url, body, more) {
 function askKey() {
   return new Promise((resolve) => {
     const input = h("input", { type: "password", id: "key", autocomplete: "off", required: true });
-    const dialog = h(
-      "dialog",
-      { class: "key" },
-      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway "), input, h("button", { class: "btn primary" }, "Open")),
+    const dialog = h("dialog.key",
+      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway "), input, h("button.btn.primary", "Open")),
     );
     dialog.addEventListener("close", () => {
       sessionStorage.setItem("dragoman-key", input.value);

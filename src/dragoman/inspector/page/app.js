@@ -1,34 +1,36 @@
 // The page: a top bar, the list beside an exchange, overview and setup. What is shown stands in the address.
 
-import { exported, get, live } from "inspector/api";
-import { h, icon, money, replace, short, svg, toast } from "inspector/dom";
-import { go, readAddress, remember, remembered, state, TABS } from "inspector/state";
-import { spark } from "inspector/charts";
-import "inspector/exchange";
-import "inspector/list";
+import { exported, get, live } from "./api.js";
+import { alertBox, h, iconButton, message, money, replace, short, sum, svg, toast } from "./dom.js";
+import { go, readAddress, remember, remembered, state, TABS } from "./state.js";
+import { spark } from "./charts.js";
+import "./exchange.js";
+import { tokensOf } from "./list.js";
+import "./overview.js";
+import "./setup.js";
 
 const KEYS = [["Filter", "/"], ["Next, previous exchange", "j k"], ["Next, previous turn", "] ["], ["Tabs", "1 … 7"], ["Group by session", "g"], ["Overview", "o"], ["Light or dark", "t"], ["Close the exchange", "Esc"], ["This list", "?"], ["Width of the list: focus the divider", "← →"]];
 
 class InspectorApp extends HTMLElement {
   async connectedCallback() {
     theme(remembered("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-    this.detail = h("exchange-view", { class: "detail" });
+    this.detail = h("exchange-view.detail");
     addEventListener("keydown", (event) => this.key(event));
     if (exported) {
       state.id = exported.id;
       addEventListener("navigate", () => (exported[`/exchanges/${state.id}`] ? this.detail.open(state.id) : ((state.id = this.detail.id_), toast("This file does not hold that turn."))));
-      replace(this, h("main", { id: "main", class: "file" }, h("h1", { class: "sr" }, "Exchange"), this.detail));
+      replace(this, h("main", { id: "main", class: "file" }, h("h1.sr", "Exchange"), this.detail));
       return this.detail.open(exported.id);
     }
-    this.list = h("exchange-list", { class: "list" });
-    this.grip = h("div", { class: "grip", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "width of the list", "aria-valuemin": "330", "aria-valuemax": "1400", "aria-valuenow": "540", onpointerdown: (event) => this.drag(event), onkeydown: (event) => this.widen(event) });
-    this.shell = h("div", { class: "shell solo" }, h("h1", { class: "sr" }, "Exchanges"), this.list, this.grip, this.detail);
-    this.other = h("div", { class: "over", hidden: true });
-    this.lamp = h("span", { class: "stat live", role: "status" }, h("i", { class: "lamp" }), h("span", {}, "connecting"));
-    this.stats = h("div", { class: "figures" });
-    const nav = h("nav", { class: "nav", "aria-label": "pages" }, [["exchanges", "Exchanges"], ["overview", "Overview"], ["setup", "Setup"]].map(([page, title]) => h("a", { href: `#/${page}`, data: { page } }, title)));
+    this.list = h("exchange-list.list");
+    this.grip = h("div.grip", { role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "width of the list", "aria-valuemin": "330", "aria-valuemax": "1400", "aria-valuenow": "540", onpointerdown: (event) => this.drag(event), onkeydown: (event) => this.widen(event) });
+    this.shell = h("div.shell.solo", h("h1.sr", "Exchanges"), this.list, this.grip, this.detail);
+    this.other = h("div.over", { hidden: true });
+    this.lamp = h("span.stat.live", { role: "status" }, h("i.lamp"), h("span", "connecting"));
+    this.stats = h("div.figures");
+    const nav = h("nav.nav", { "aria-label": "pages" }, [["exchanges", "Exchanges"], ["overview", "Overview"], ["setup", "Setup"]].map(([page, title]) => h("a", { href: `#/${page}`, data: { page } }, title)));
     this.help = keysDialog();
-    replace(this, h("header", { class: "top" }, h("a", { class: "brand", href: "#/exchanges", "aria-label": "dragoman" }, logo(), h("span", {}, "dragoman")), nav, h("div", { class: "stats" }, this.lamp, this.stats, h("button", { class: "icon-btn", title: "light or dark (t)", "aria-label": "light or dark", onclick: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark") }, icon("half")), h("button", { class: "icon-btn", title: "keys (?)", "aria-label": "keys", onclick: () => this.help.showModal() }, "?"))), h("main", { id: "main" }, this.shell, this.other), this.help);
+    replace(this, h("header.top", h("a.brand", { href: "#/exchanges", "aria-label": "dragoman" }, logo(), h("span", "dragoman")), nav, h("div.stats", this.lamp, this.stats, iconButton("light or dark (t)", "half", otherTheme), iconButton("keys (?)", "?", () => this.help.showModal()))), h("main", { id: "main" }, this.shell, this.other), this.help);
     if (remembered("split")) this.shell.style.setProperty("--split", remembered("split"));
     readAddress();
     addEventListener("hashchange", () => (readAddress(), this.navigate()));
@@ -53,7 +55,7 @@ class InspectorApp extends HTMLElement {
         if (more) await new Promise((resolve) => setTimeout(resolve));
       }
     } catch (error) {
-      replace(this.list.spacer, h("div", { class: "alert bad", role: "alert" }, String(error.message || error)));
+      replace(this.list.spacer, alertBox(message(error)));
     }
   }
 
@@ -73,14 +75,14 @@ class InspectorApp extends HTMLElement {
   figures() {
     const rows = [...this.list.rows.values()];
     const running = rows.filter((it) => it.state === "active").length;
-    replace(this.lamp, h("i", { class: `lamp${this.isLive ? " on" : ""}` }), this.isLive ? ["Live", running ? [" · ", h("b", {}, running), " running"] : ""] : "Offline · trying again");
+    replace(this.lamp, h("i", { class: `lamp${this.isLive ? " on" : ""}` }), this.isLive ? ["Live", running ? [" · ", h("b", running), " running"] : ""] : "Offline · trying again");
     const now = Date.now() / 1000;
     const hour = rows.filter((it) => now - it.time < 3600);
     const minutes = Array.from({ length: 30 }, (_, i) => hour.filter((it) => Math.floor((now - it.time) / 120) === 29 - i).length);
     const costs = hour.filter((it) => it.cost !== null);
     const failing = new Map();
     for (const it of hour) if (it.state === "failed" && it.provider && now - it.time < 900) failing.set(it.provider, [...(failing.get(it.provider) || []), it.cut ? "cut" : it.status]);
-    replace(this.stats, hour.length ? [h("span", { class: "stat opt" }, spark(minutes), h("b", {}, hour.length), " in the last hour"), h("span", { class: "stat opt" }, h("b", {}, short(hour.reduce((sum, it) => sum + (it.input || 0) + (it.output || 0), 0))), " tokens"), costs.length ? h("span", { class: "stat opt" }, h("b", {}, money(costs.reduce((sum, it) => sum + it.cost, 0)))) : ""] : "", [...failing].slice(0, 3).map(([name, list]) => h("a", { class: `pill ${list.includes(429) ? "warn" : "bad"} opt`, href: `#/exchanges?q=provider:${name}+is:failed`, title: `${name} failed ${list.length} times in the last 15 minutes` }, `${name} ${list.at(-1)} ×${list.length}`)));
+    replace(this.stats, hour.length ? [h("span.stat.opt", spark(minutes), h("b", hour.length), " in the last hour"), h("span.stat.opt", h("b", short(sum(hour, tokensOf))), " tokens"), costs.length ? h("span.stat.opt", h("b", money(sum(costs, (it) => it.cost)))) : ""] : "", [...failing].slice(0, 3).map(([name, list]) => h("a", { class: `pill ${list.includes(429) ? "warn" : "bad"} opt`, href: `#/exchanges?q=provider:${name}+is:failed`, title: `${name} failed ${list.length} times in the last 15 minutes` }, `${name} ${list.at(-1)} ×${list.length}`)));
   }
 
   navigate() {
@@ -89,7 +91,7 @@ class InspectorApp extends HTMLElement {
     this.shell.hidden = page !== "exchanges";
     this.other.hidden = page === "exchanges";
     if (page !== "exchanges") {
-      this.openPage(page).catch((error) => replace(this.other, h("div", { class: "alert bad", role: "alert" }, String(error.message || error))));
+      this.openPage(page).catch((error) => replace(this.other, alertBox(message(error))));
       return;
     }
     const was = this.shell.classList.contains("solo");
@@ -108,7 +110,6 @@ class InspectorApp extends HTMLElement {
   }
 
   async openPage(page) {
-    await import(`inspector/${page}`);
     const view = h(`${page}-view`);
     replace(this.other, view);
     await view.open();
@@ -125,7 +126,7 @@ class InspectorApp extends HTMLElement {
       "[": () => this.detail.head && this.detail.step(-1),
       g: () => this.list.group(),
       o: () => (location.hash = state.page === "overview" ? "#/exchanges" : "#/overview"),
-      t: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+      t: otherTheme,
       "?": () => this.help.showModal(),
       Escape: () => state.id && go({ id: "" }),
     }[event.key];
@@ -160,11 +161,13 @@ function theme(name) {
   remember("theme", name);
 }
 
+const otherTheme = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+
 function keysDialog() {
-  const dot = (kind, label) => h("div", {}, label, h("span", { class: `dotc ${kind}` }, kind === "failed" ? "✕" : ""));
-  return h("dialog", { "aria-label": "keys" }, h("form", { method: "dialog" }, h("b", {}, "Keys"), h("button", { class: "icon-btn", "aria-label": "close" }, "✕")), h("div", { class: "keys" }, KEYS.map(([label, keys]) => h("div", {}, label, h("span", {}, keys.split(" ").map((it) => (it === "…" ? it : h("kbd", {}, it))))))), h("b", {}, "Marks"), h("div", { class: "keys" }, dot("", "Done"), dot("fallback", "Answered by a fallback"), dot("failed", "Failed"), dot("run", "Running"), h("div", {}, "Losses: material, minor, cosmetic", h("span", { class: "sevs" }, ["material", "minor", "cosmetic"].map((it, i) => h("span", { class: `sev ${it}` }, i + 1)))), h("div", {}, "Waiting, then streaming", h("span", { class: "wf sample" }, h("i", { class: "w", style: "left:0;width:40%" }), h("i", { class: "s", style: "left:40%;width:60%" })))));
+  const dot = (kind, label) => h("div", label, h("span", { class: `dotc ${kind}` }, kind === "failed" ? "✕" : ""));
+  return h("dialog", { "aria-label": "keys" }, h("form", { method: "dialog" }, h("b", "Keys"), h("button.icon-btn", { "aria-label": "close" }, "✕")), h("div.keys", KEYS.map(([label, keys]) => h("div", label, h("span", keys.split(" ").map((it) => (it === "…" ? it : h("kbd", it))))))), h("b", "Marks"), h("div.keys", dot("", "Done"), dot("fallback", "Answered by a fallback"), dot("failed", "Failed"), dot("run", "Running"), h("div", "Losses: material, minor, cosmetic", h("span.sevs", ["material", "minor", "cosmetic"].map((it, i) => h("span", { class: `sev ${it}` }, i + 1)))), h("div", "Waiting, then streaming", h("span.wf.sample", h("i.w", { style: "left:0;width:40%" }), h("i.s", { style: "left:40%;width:60%" })))));
 }
 
-const logo = () => svg("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, svg("path", { class: "one", d: "M2 5h7a3 3 0 0 1 3 3v4a3 3 0 0 0 3 3h3" }), svg("path", { class: "two", d: "M2 15h5a3 3 0 0 0 3-3V8a3 3 0 0 1 3-3h5" }));
+const logo = () => svg("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, svg("path.one", { d: "M2 5h7a3 3 0 0 1 3 3v4a3 3 0 0 0 3 3h3" }), svg("path.two", { d: "M2 15h5a3 3 0 0 0 3-3V8a3 3 0 0 1 3-3h5" }));
 
 customElements.define("inspector-app", InspectorApp);

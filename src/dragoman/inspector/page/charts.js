@@ -1,6 +1,6 @@
 // Small charts: a line, stacked bars over time, and a treemap.
 
-import { h, short, svg } from "inspector/dom";
+import { h, short, sum, svg } from "./dom.js";
 
 export function spark(values, kind = "") {
   const most = Math.max(...values, 1e-9);
@@ -12,21 +12,21 @@ export function spark(values, kind = "") {
 export function bars(stacks, kinds, label) {
   const width = 900;
   const height = 190;
-  const most = nice(Math.max(1, ...stacks.map((it) => it.values.reduce((sum, value) => sum + value, 0))));
+  const most = nice(Math.max(1, ...stacks.map((it) => sum(it.values, (value) => value))));
   const step = (width - 50) / stacks.length;
   const y = (value) => height - 20 - (value / most) * (height - 34);
-  const grid = [0, 0.25, 0.5, 0.75, 1].map((part) => [svg("line", { class: "grid", x1: 46, x2: width, y1: y(most * part), y2: y(most * part) }), svg("text", { x: 40, y: y(most * part) + 4, "text-anchor": "end" }, short(most * part))]);
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((part) => [svg("line.grid", { x1: 46, x2: width, y1: y(most * part), y2: y(most * part) }), svg("text", { x: 40, y: y(most * part) + 4, "text-anchor": "end" }, short(most * part))]);
   const drawn = stacks.map((stack, i) => {
     let base = 0;
     const rects = stack.values.map((value, kind) => {
       base += value;
       return value ? svg("rect", { class: kinds[kind], x: 48 + i * step, width: Math.max(step - 2, 1), y: y(base), height: y(base - value) - y(base) }) : "";
     });
-    return svg("g", {}, svg("title", {}, `${stack.label}: ${stack.values.map(short).join(", ")}`), rects);
+    return svg("g", svg("title", `${stack.label}: ${stack.values.map(short).join(", ")}`), rects);
   });
   const every = Math.ceil(stacks.length / 6);
   const times = stacks.map((stack, i) => (i % every === Math.floor(every / 2) ? svg("text", { x: 48 + (i + 0.5) * step, y: height - 4, "text-anchor": "middle" }, stack.label) : ""));
-  return svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, grid, drawn, times);
+  return svg("svg.chart", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, grid, drawn, times);
 }
 
 export function nice(value) {
@@ -37,14 +37,14 @@ export function nice(value) {
 // Squarified treemap as positioned buttons. `items` have `size`, `kind`, `label`, `title`, `onclick`; shares are of the area.
 export function treemap(items) {
   const sorted = items.filter((it) => it.size > 0).sort((a, b) => b.size - a.size);
-  const scale = (100 * 46) / (sorted.reduce((sum, it) => sum + it.size, 0) || 1);
+  const scale = (100 * 46) / (sum(sorted, (it) => it.size) || 1);
   const cells = [];
   let area = { x: 0, y: 0, w: 100, h: 46 };
   let row = [];
-  const total = (list) => list.reduce((sum, it) => sum + it.size * scale, 0);
+  const total = (list) => sum(list, (it) => it.size * scale);
   const worst = (list, side) => {
-    const sum = total(list);
-    return Math.max(...list.map((it) => Math.max((side * side * it.size * scale) / (sum * sum), (sum * sum) / (side * side * it.size * scale))));
+    const all = total(list);
+    return Math.max(...list.map((it) => Math.max((side * side * it.size * scale) / (all * all), (all * all) / (side * side * it.size * scale))));
   };
   const place = () => {
     const wide = area.w >= area.h;
@@ -64,6 +64,6 @@ export function treemap(items) {
     row.push(item);
   }
   if (row.length) place();
-  const button = ([item, it]) => h("button", { class: `k-${item.kind}`, style: `left:${it.x}%;top:${(it.y / 46) * 100}%;width:${it.w}%;height:${(it.h / 46) * 100}%`, title: item.title, "aria-label": item.title, onclick: item.onclick }, it.w > 5 && it.h > 4 ? [h("b", {}, item.label), it.h > 7 ? short(item.size) : ""] : "");
-  return h("div", { class: "tm" }, cells.map(button));
+  const button = ([item, it]) => h("button", { class: `k-${item.kind}`, style: `left:${it.x}%;top:${(it.y / 46) * 100}%;width:${it.w}%;height:${(it.h / 46) * 100}%`, title: item.title, "aria-label": item.title, onclick: item.onclick }, it.w > 5 && it.h > 4 ? [h("b", item.label), it.h > 7 ? short(item.size) : ""] : "");
+  return h("div.tm", cells.map(button));
 }

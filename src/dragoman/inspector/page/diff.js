@@ -1,6 +1,6 @@
 // The difference of two lists: what stayed, what was removed, what was added. Long ones are compared only where they differ.
 
-const MOST = 1500; // entries on each side that are compared exactly
+const MOST_COMPARED = 1500; // entries on each side that are compared exactly
 
 // [[kind, entry], …] with kind " ", "-" or "+".
 export function difference(before, after) {
@@ -15,7 +15,7 @@ export function difference(before, after) {
 }
 
 function middle(old, now) {
-  if (old.length > MOST || now.length > MOST || !old.length || !now.length) return [...old.map((it) => ["-", it]), ...now.map((it) => ["+", it])];
+  if (old.length > MOST_COMPARED || now.length > MOST_COMPARED || !old.length || !now.length) return [...old.map((it) => ["-", it]), ...now.map((it) => ["+", it])];
   const width = now.length + 1;
   const longest = new Uint16Array((old.length + 1) * width);
   for (let i = old.length - 1; i >= 0; i--) {

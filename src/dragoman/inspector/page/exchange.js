@@ -1,24 +1,19 @@
 // One exchange: its head, its tabs, and the tab that is open. A running one is fetched again until it ends.
 
-import { exported, get } from "inspector/api";
-import { badges, copy, duration, h, icon, money, number, replace } from "inspector/dom";
-import { conversation } from "inspector/conversation";
-import { losses } from "inspector/losses";
-import { go, state, TABS } from "inspector/state";
-import { wires } from "inspector/wires";
-import { mark } from "inspector/list";
-import { isFallback } from "inspector/filter";
+import { exported, get } from "./api.js";
+import { alertBox, badges, copy, duration, h, icon, iconButton, message, money, number, replace } from "./dom.js";
+import { conversation } from "./conversation.js";
+import { losses } from "./losses.js";
+import { go, state, TABS } from "./state.js";
+import { wires } from "./wires.js";
+import { mark } from "./list.js";
+import { isFallback } from "./filter.js";
+import { actions } from "./actions.js";
+import { route } from "./route.js";
+import { stream } from "./stream.js";
+import { windowTab } from "./window.js";
 
-// The tabs that most people open less often are loaded with their first use.
-const DRAW = {
-  Conversation: conversation,
-  Wires: wires,
-  Losses: losses,
-  Stream: async (view) => (await import("inspector/stream")).stream(view),
-  Window: async (view) => (await import("inspector/window")).windowTab(view),
-  Route: async (view) => (await import("inspector/route")).route(view),
-  Actions: async (view) => (await import("inspector/actions")).actions(view),
-};
+const DRAW = { Conversation: conversation, Wires: wires, Losses: losses, Stream: stream, Window: windowTab, Route: route, Actions: actions };
 const POLL = 700; // milliseconds between looks at a running exchange
 
 export class ExchangeView extends HTMLElement {
@@ -30,7 +25,7 @@ export class ExchangeView extends HTMLElement {
     this.options = {};
     this.target = null;
     clearTimeout(this.timer);
-    const slow = setTimeout(() => this.id_ === id && replace(this, h("div", { class: "skel", "aria-label": "loading" }, Array.from({ length: 9 }, () => h("i")))), 150);
+    const slow = setTimeout(() => this.id_ === id && replace(this, h("div.skel", { "aria-label": "loading" }, Array.from({ length: 9 }, () => h("i")))), 150);
     try {
       const head = await get(`/exchanges/${encodeURIComponent(id)}`);
       clearTimeout(slow);
@@ -42,7 +37,7 @@ export class ExchangeView extends HTMLElement {
     } catch (error) {
       if (this.id_ !== id) return;
       this.id_ = "";
-      replace(this, h("div", { class: "alert bad", role: "alert" }, icon("warn"), h("span", {}, String(error.message || error), " ", h("button", { class: "btn", onclick: () => this.open(id) }, "Try again"))));
+      replace(this, alertBox(message(error), " ", h("button.btn", { onclick: () => this.open(id) }, "Try again")));
     } finally {
       clearTimeout(slow); // also where it failed
     }
@@ -50,34 +45,30 @@ export class ExchangeView extends HTMLElement {
 
   // A part of the exchange, fetched once.
   tab(name) {
-    if (!this.cache.has(name)) this.cache.set(name, get(`/exchanges/${encodeURIComponent(this.id_)}/${name}`));
+    if (!this.cache.has(name)) this.cache.set(name, get(`/exchanges/${encodeURIComponent(this.id_)}/${name}`).then((it) => ((this.arrived = performance.now()), it)));
     return this.cache.get(name);
   }
 
   frame() {
     const { summary: it, turns } = this.head;
     const place = turns.indexOf(it.id);
-    const step = (by, label, name) => h("button", { class: "icon-btn", title: label, "aria-label": label, disabled: !turns[place + by] || (exported && !exported[`/exchanges/${turns[place + by]}`]), onclick: () => this.step(by) }, icon(name));
-    const close = (kind, name) => h("button", { class: `icon-btn ${kind}`, title: "close (Esc)", "aria-label": "close the exchange", onclick: () => go({ id: "" }) }, icon(name));
+    const step = (by, label, name) => iconButton(label, name, () => this.step(by), { disabled: !turns[place + by] || (exported && !exported[`/exchanges/${turns[place + by]}`]) });
+    const close = (kind, name) => iconButton("close the exchange (Esc)", name, () => go({ id: "" }), { class: kind });
     const cached = it.cached && it.input ? ` (${Math.round((it.cached / it.input) * 100)} % cached)` : "";
-    this.facts = h(
-      "div",
-      { class: "facts" },
-      h("span", {}, it.agent || "unknown client"),
-      h("span", {}, h("span", { class: "cl" }, it.client), " → ", h("span", { class: "up" }, it.upstream || "–"), it.upstream === it.client ? " · same protocol" : ""),
-      h("span", {}, h("b", {}, it.ms === null ? duration(Date.now() - it.time * 1000) : duration(it.ms)), it.first_ms !== null ? [" · first byte ", h("b", {}, duration(it.first_ms))] : ""),
-      it.input !== null ? h("span", {}, h("b", {}, number(it.input)), ` in${cached} · `, h("b", {}, number(it.output)), " out") : "",
-      it.input !== null ? h("span", { title: it.cost === null ? "the price of this model is not known" : "at the prices of the table" }, it.cost === null ? "cost unknown" : h("b", {}, money(it.cost))) : "",
-      h("button", { class: "chain", title: `copy the id ${it.id}`, onclick: (event) => copy(it.id, event.target) }, icon("copy"), " ", it.id.length > 14 ? `${it.id.slice(0, 11)}…` : it.id),
+    this.facts = h("div.facts",
+      h("span", it.agent || "unknown client"),
+      h("span", h("span.cl", it.client), " → ", h("span.up", it.upstream || "–"), it.upstream === it.client ? " · same protocol" : ""),
+      h("span", h("b", it.ms === null ? duration(Date.now() - it.time * 1000) : duration(it.ms)), it.first_ms !== null ? [" · first byte ", h("b", duration(it.first_ms))] : ""),
+      it.input !== null ? h("span", h("b", number(it.input)), ` in${cached} · `, h("b", number(it.output)), " out") : "",
+      it.input !== null ? h("span", { title: it.cost === null ? "the price of this model is not known" : "at the prices of the table" }, it.cost === null ? "cost unknown" : h("b", money(it.cost))) : "",
+      h("button.chain", { title: `copy the id ${it.id}`, onclick: (event) => copy(it.id, event.target) }, icon("copy"), " ", it.id.length > 14 ? `${it.id.slice(0, 11)}…` : it.id),
     );
-    this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "views of the exchange", onkeydown: (event) => this.tabKey(event) }, TABS.map((name, i) => h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `key ${i + 1}`, onclick: () => go({ tab: name }) }, name, this.count(name))));
-    this.panel = h("section", { class: "panelbody", id: "panel", role: "tabpanel", tabindex: "0" });
+    this.tabs = h("div.tabs", { role: "tablist", "aria-label": "views of the exchange", onkeydown: (event) => this.tabKey(event) }, TABS.map((name, i) => h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "panel", title: `key ${i + 1}`, onclick: () => go({ tab: name }) }, name, this.count(name))));
+    this.panel = h("section.panelbody", { id: "panel", role: "tabpanel", tabindex: "0" });
     replace(
       this,
-      h(
-        "header",
-        { class: "dhead" },
-        h("div", { class: "l1" }, exported ? "" : close("sheet-only", "back"), h("h2", {}, h("span", { class: "cl" }, it.model || it.action), h("span", { class: "faint" }, " → "), h("span", { class: "up" }, it.provider ? `${it.provider}:${it.target}` : it.state === "active" ? "…" : "not sent")), pill(it), h("span", { class: "grow" }), turns.length > 1 ? [h("span", { class: "faint wide" }, `turn ${place + 1} of ${turns.length}`), step(-1, "previous turn ([)", "up"), step(1, "next turn (])", "down")] : "", exported ? "" : close("wide", "close")),
+      h("header.dhead",
+        h("div.l1", exported ? "" : close("sheet-only", "back"), h("h2", h("span.cl", it.model || it.action), h("span.faint", " → "), h("span.up", it.provider ? `${it.provider}:${it.target}` : it.state === "active" ? "…" : "not sent")), pill(it), h("span.grow"), turns.length > 1 ? [h("span.faint.wide", `turn ${place + 1} of ${turns.length}`), step(-1, "previous turn ([)", "up"), step(1, "next turn (])", "down")] : "", exported ? "" : close("wide", "close")),
         this.facts,
         alertLine(this.head),
       ),
@@ -89,8 +80,8 @@ export class ExchangeView extends HTMLElement {
   count(name) {
     const { summary: it } = this.head;
     if (name === "Losses") return badges(it.losses);
-    if (name === "Window" && it.window && it.input) return h("span", { class: "c" }, `${((it.input / it.window) * 100).toFixed(it.input / it.window < 0.1 ? 1 : 0)} %`);
-    if (name === "Route" && it.attempts > 1) return h("span", { class: "c" }, it.attempts);
+    if (name === "Window" && it.window && it.input) return h("span.c", `${((it.input / it.window) * 100).toFixed(it.input / it.window < 0.1 ? 1 : 0)} %`);
+    if (name === "Route" && it.attempts > 1) return h("span.c", it.attempts);
     return "";
   }
 
@@ -112,11 +103,12 @@ export class ExchangeView extends HTMLElement {
       replace(this.panel, made);
       this.after?.();
       this.after = null;
+      this.panel.dataset.drawn = (performance.now() - Math.max(began, this.arrived || 0)).toFixed(1);
       this.panel.dataset.ms = (performance.now() - began).toFixed(1);
     } catch (error) {
       if (this.token !== token) return;
       console.error(error);
-      replace(this.panel, h("div", { class: "alert bad", role: "alert" }, icon("warn"), h("span", {}, String(error.message || error))));
+      replace(this.panel, alertBox(message(error)));
     }
   }
 
@@ -166,13 +158,13 @@ export class ExchangeView extends HTMLElement {
   }
 }
 
-const pill = (it) => (it.state === "active" ? h("span", { class: "pill run" }, mark(it), it.first_ms === null ? "waiting" : "streaming") : it.state === "failed" ? h("span", { class: "pill bad" }, it.cut ? "cut" : it.status || "gone") : h("span", { class: "pill ok" }, it.status));
+const pill = (it) => (it.state === "active" ? h("span.pill.run", mark(it), it.first_ms === null ? "waiting" : "streaming") : it.state === "failed" ? h("span.pill.bad", it.cut ? "cut" : it.status || "gone") : h("span.pill.ok", it.status));
 
 function alertLine({ summary: it, attempts }) {
-  if (it.state === "failed") return h("div", { class: "alert bad", role: "alert" }, icon("warn"), h("span", {}, h("b", {}, it.cut ? "The answer was cut off. " : attempts.length > 1 ? "Every attempt failed. " : ""), it.error || `The client got status ${it.status}.`));
+  if (it.state === "failed") return alertBox(h("b", it.cut ? "The answer was cut off. " : attempts.length > 1 ? "Every attempt failed. " : ""), it.error || `The client got status ${it.status}.`);
   if (!isFallback(it)) return "";
   const failed = attempts.slice(0, -1).map((each) => `${each.provider} ${each.status || "gave no answer"}`);
-  return h("div", { class: "alert" }, icon("warn"), h("span", {}, h("b", {}, "Answered by a fallback. "), `${failed.join(", ")}, then ${it.provider} answered. A prompt cache of the other provider does not help here.`));
+  return h("div.alert", icon("warn"), h("span", h("b", "Answered by a fallback. "), `${failed.join(", ")}, then ${it.provider} answered. A prompt cache of the other provider does not help here.`));
 }
 
 customElements.define("exchange-view", ExchangeView);

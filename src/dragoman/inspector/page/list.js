@@ -1,9 +1,10 @@
 // The list: exchanges in order of time, by session or flat, drawn only where they are visible.
 
-import { get } from "inspector/api";
-import { badges, clock, duration, h, icon, money, number, plural, replace, short } from "inspector/dom";
-import { completions, filterNames, isFallback, parseFilter } from "inspector/filter";
-import { address, go, remember, remembered, state } from "inspector/state";
+import { get } from "./api.js";
+import { badges, clock, duration, empty, h, icon, money, number, plural, replace, short, sum } from "./dom.js";
+import { sample } from "./sample.js";
+import { completions, filterNames, isFallback, parseFilter } from "./filter.js";
+import { address, go, remember, remembered, state } from "./state.js";
 
 const TALL = 46; // pixels of a row beside a detail, and of a session's head; the same as in style.css
 const FLAT = 30; // pixels of a row over the whole width
@@ -20,14 +21,14 @@ export class ExchangeList extends HTMLElement {
     this.lines = [];
     this.found = null;
     this.input = h("input", { id: "filter", autocomplete: "off", spellcheck: "false", placeholder: "provider:groq loss:material -agent:codex", role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-label": `filter by ${filterNames.join(", ")}`, oninput: () => this.typed(), onfocus: () => this.complete(), onkeydown: (event) => this.filterKey(event), onblur: () => setTimeout(() => this.close(), 150) });
-    this.completions = h("div", { class: "complete", id: "completions", role: "listbox", "aria-label": "filters", hidden: true });
-    this.chips = h("div", { class: "chips" });
-    this.head = h("div", { class: "head" }, h("span"), h("span"), COLUMNS.map(([name, title]) => h("span", { class: `h-${name}` }, h("button", { title: "sort", onclick: () => this.sortBy(name) }, title), h("i", { class: "width", title: "width of the column", onpointerdown: (event) => this.resize(event, name) }))));
-    this.spacer = h("div", { class: "spacer" });
-    this.body = h("div", { class: "rows", tabindex: "0", role: "region", "aria-label": "list of exchanges", onscroll: () => this.draw() }, this.spacer);
-    this.foot = h("footer", { class: "foot" });
-    this.news = h("button", { class: "news", hidden: true, onclick: () => ((this.body.scrollTop = 0), this.refilter()) });
-    replace(this, h("div", { class: "filterbar" }, h("label", { class: "filter" }, icon("search"), this.input, h("kbd", { class: "wide" }, "/")), this.completions), this.chips, this.head, this.news, this.body, this.foot);
+    this.completions = h("div.complete", { id: "completions", role: "listbox", "aria-label": "filters", hidden: true });
+    this.chips = h("div.chips");
+    this.head = h("div.head", h("span"), h("span"), COLUMNS.map(([name, title]) => h("span", { class: `h-${name}` }, h("button", { title: "sort", onclick: () => this.sortBy(name) }, title), h("i.width", { title: "width of the column", onpointerdown: (event) => this.resize(event, name) }))));
+    this.spacer = h("div.spacer");
+    this.body = h("div.rows", { tabindex: "0", role: "region", "aria-label": "list of exchanges", onscroll: () => this.draw() }, this.spacer);
+    this.foot = h("footer.foot");
+    this.news = h("button.news", { hidden: true, onclick: () => ((this.body.scrollTop = 0), this.refilter()) });
+    replace(this, h("div.filterbar", h("label.filter", icon("search"), this.input, h("kbd.wide", "/")), this.completions), this.chips, this.head, this.news, this.body, this.foot);
     for (const [name] of COLUMNS) if (remembered(`w-${name}`)) this.style.setProperty(`--w-${name}`, remembered(`w-${name}`));
     new ResizeObserver(() => this.layout()).observe(this.body);
   }
@@ -62,9 +63,9 @@ export class ExchangeList extends HTMLElement {
     const all = [...this.rows.values()];
     const rows = all.filter(this.filter.passes).sort((a, b) => b.time - a.time);
     this.order(rows);
-    replace(this.chips, CHIPS.map(([label, q]) => h("button", { class: `chip c-${label.split(" ")[0].toLowerCase()}`, "aria-pressed": String(state.q === q), onclick: () => go({ q }) }, label, " ", h("b", {}, all.filter(parseFilter(q).passes).length))), h("span", { class: "grow" }), h("button", { class: "chip", id: "group", "aria-pressed": String(this.grouped), title: "group by session (g)", onclick: () => this.group() }, icon("split"), h("span", { class: "label" }, " Sessions")));
-    const cost = rows.some((it) => it.cost !== null) ? money(rows.reduce((sum, it) => sum + (it.cost || 0), 0)) : "";
-    replace(this.foot, h("span", {}, `${number(rows.length)} of ${plural(all.length, "exchange")}`), h("span", {}, `${short(rows.reduce((sum, it) => sum + (it.input || 0) + (it.output || 0), 0))} tokens`), h("span", {}, cost), this.found?.busy ? h("span", { class: "accent" }, "searching…") : "", h("span", { class: "hints" }, h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " move ", h("kbd", {}, "/"), " filter ", h("kbd", {}, "?"), " keys"));
+    replace(this.chips, CHIPS.map(([label, q]) => h("button", { class: `chip c-${label.split(" ")[0].toLowerCase()}`, "aria-pressed": String(state.q === q), onclick: () => go({ q }) }, label, " ", h("b", all.filter(parseFilter(q).passes).length))), h("span.grow"), h("button.chip", { id: "group", "aria-pressed": String(this.grouped), title: "group by session (g)", onclick: () => this.group() }, icon("split"), h("span.label", " Sessions")));
+    const cost = rows.some((it) => it.cost !== null) ? money(sum(rows, (it) => it.cost)) : "";
+    replace(this.foot, h("span", `${number(rows.length)} of ${plural(all.length, "exchange")}`), h("span", `${short(sum(rows, tokensOf))} tokens`), h("span", cost), this.found?.busy ? h("span.accent", "searching…") : "", h("span.hints", h("kbd", "j"), " ", h("kbd", "k"), " move ", h("kbd", "/"), " filter ", h("kbd", "?"), " keys"));
     this.layout();
   }
 
@@ -114,45 +115,45 @@ export class ExchangeList extends HTMLElement {
   }
 
   empty() {
-    if (this.filter?.unknown) return h("div", { class: "empty" }, h("h2", {}, `There is no filter “${this.filter.unknown}:”`), h("p", {}, `Known: ${filterNames.join(", ")}`));
+    if (this.filter?.unknown) return empty(`There is no filter “${this.filter.unknown}:”`, h("p", `Known: ${filterNames.join(", ")}`));
     if (this.lines.length) return null;
-    if (this.rows.size) return h("div", { class: "empty" }, h("h2", {}, this.found?.busy ? "Searching…" : "Nothing matches"), h("p", { class: "mono" }, state.q), h("button", { class: "btn", onclick: () => go({ q: "" }) }, "Clear the filter"));
+    if (this.rows.size) return empty(this.found?.busy ? "Searching…" : "Nothing matches", h("p.mono", state.q), h("button.btn", { onclick: () => go({ q: "" }) }, "Clear the filter"));
     if (!this.loaded) return null;
-    return h("div", { class: "empty" }, h("h2", {}, "No exchange yet"), h("p", {}, "Send something through the gateway. It appears here at once."), h("p", {}, h("button", { class: "btn primary", onclick: async () => (await import("inspector/sample")).sample() }, "Send a sample tool call"), " ", h("a", { class: "btn", href: "#/setup" }, "Connect an agent")), h("pre", {}, `export OPENAI_BASE_URL=${location.origin}/v1 ANTHROPIC_BASE_URL=${location.origin}`), h("p", { class: "muted" }, "Prompts and results are recorded as they are. Keys are masked."));
+    return empty("No exchange yet", h("p", "Send something through the gateway. It appears here at once."), h("p", h("button.btn.primary", { onclick: sample }, "Send a sample tool call"), " ", h("a.btn", { href: "#/setup" }, "Connect an agent")), h("pre", `export OPENAI_BASE_URL=${location.origin}/v1 ANTHROPIC_BASE_URL=${location.origin}`), h("p.muted", "Prompts and results are recorded as they are. Keys are masked."));
   }
 
   session({ group, members, top }) {
-    const total = (read) => members.reduce((sum, it) => sum + (read(it) || 0), 0);
+    const total = (read) => sum(members, (it) => read(it) || 0);
     const running = members.some((it) => it.state === "active");
     const open = !this.folded.has(group.name);
     const toggle = () => (open ? this.folded.add(group.name) : this.folded.delete(group.name), this.refilter());
-    const costs = members.some((it) => it.cost !== null) ? ` · ${money(total((it) => it.cost))}` : "";
+    const costs = members.some((it) => it.cost !== null) ? ` · ${money(sum(members, (it) => it.cost))}` : "";
     return h(
       "button",
       { class: `sess${open ? " open" : ""}`, style: `top:${top}px`, "aria-expanded": String(open), data: { id: group.name }, onclick: toggle },
       icon("chevron", "chev"),
       avatar(group.agent),
-      h("span", { class: "ttl" }, h("b", {}, group.title || "Without a session"), h("small", {}, [group.agent || "several clients", group.session ? group.session.slice(0, 8) : group.loop ? "matched by common prefix" : ""].filter(Boolean).join(" · "), running ? h("span", { class: "accent" }, " · running") : "")),
-      h("span", { class: "sum" }, h("span", {}, `${plural(members.length, group.loop || group.session ? "turn" : "request")} · ${duration(group.end - group.begin)}`), h("span", { class: "faint" }, `${short(total((it) => (it.input || 0) + (it.output || 0)))} tok${costs}`)),
+      h("span.ttl", h("b", group.title || "Without a session"), h("small", [group.agent || "several clients", group.session ? group.session.slice(0, 8) : group.loop ? "matched by common prefix" : ""].filter(Boolean).join(" · "), running ? h("span.accent", " · running") : "")),
+      h("span.sum", h("span", `${plural(members.length, group.loop || group.session ? "turn" : "request")} · ${duration(group.end - group.begin)}`), h("span.faint", `${short(sum(members, tokensOf))} tok${costs}`)),
     );
   }
 
   row({ row, group, top }) {
     const alone = !group || !(group.session || group.loop);
-    const status = row.state === "failed" ? h("span", { class: "pill bad" }, row.cut ? "cut" : row.status || "gone") : "";
+    const status = row.state === "failed" ? h("span.pill.bad", row.cut ? "cut" : row.status || "gone") : "";
     const text = row.state === "failed" ? row.error || `status ${row.status}` : row.preview || row.prompt || row.action;
     return h(
       "a",
       { class: `row ${row.state}`, style: `top:${top}px`, href: address({ page: "exchanges", id: row.id }), data: { id: row.id }, "aria-current": row.id === state.id ? "true" : null, title: text, onclick: (event) => this.pick(event, row.id) },
-      h("span", { class: "dot" }, mark(row)),
-      h("span", { class: "tn" }, alone ? avatar(row.agent) : group.start === row.start ? row.turn || "" : "·"),
-      h("span", { class: "prev" }, status, text),
-      h("span", { class: "route" }, !alone && row.turn > 1 ? "" : [row.model, h("i", {}, " → ")], row.provider ? [row.provider, h("i", {}, ":"), row.target] : h("i", {}, row.state === "active" ? "…" : "not sent"), isFallback(row) ? h("i", {}, " fallback") : ""),
+      h("span.dot", mark(row)),
+      h("span.tn", alone ? avatar(row.agent) : group.start === row.start ? row.turn || "" : "·"),
+      h("span.prev", status, text),
+      h("span.route", !alone && row.turn > 1 ? "" : [row.model, h("i", " → ")], row.provider ? [row.provider, h("i", ":"), row.target] : h("i", row.state === "active" ? "…" : "not sent"), isFallback(row) ? h("i", " fallback") : ""),
       waterfall(row, alone ? null : group, this.longest),
-      h("span", { class: "tok" }, row.input === null ? "–" : [short(row.input), h("span", { class: "out" }, ` → ${number(row.output)}`)]),
-      h("span", { class: "cost" }, money(row.cost)),
-      h("span", { class: "loss" }, badges(row.losses)),
-      h("span", { class: "time" }, clock(row.time)),
+      h("span.tok", row.input === null ? "–" : [short(row.input), h("span.out", ` → ${number(row.output)}`)]),
+      h("span.cost", money(row.cost)),
+      h("span.loss", badges(row.losses)),
+      h("span.time", clock(row.time)),
     );
   }
 
@@ -220,7 +221,7 @@ export class ExchangeList extends HTMLElement {
     this.chosen = at;
     this.completions.hidden = !this.options.length;
     this.input.setAttribute("aria-expanded", String(Boolean(this.options.length)));
-    replace(this.completions, this.options.map((it, i) => h("button", { role: "option", "aria-selected": String(i === at), tabindex: "-1", onpointerdown: (event) => (event.preventDefault(), this.take(i)) }, h("code", {}, it.text), h("span", { class: "muted" }, it.about), h("span", { class: "faint" }, it.count))));
+    replace(this.completions, this.options.map((it, i) => h("button", { role: "option", "aria-selected": String(i === at), tabindex: "-1", onpointerdown: (event) => (event.preventDefault(), this.take(i)) }, h("code", it.text), h("span.muted", it.about), h("span.faint", it.count))));
   }
 
   close() {
@@ -297,6 +298,8 @@ export function avatar(agent) {
   return h("span", { class: `ava ${kind}`, title: agent || "several", "aria-hidden": "true" }, text);
 }
 
+export const tokensOf = (row) => (row.input || 0) + (row.output || 0);
+
 export function mark(row) {
   const [kind, title] = row.state === "active" ? ["run", "running"] : row.state === "failed" ? ["failed", "failed"] : isFallback(row) ? ["fallback", "answered by a fallback"] : ["", "done"];
   return h("span", { class: `dotc ${kind}`, title, role: "img", "aria-label": title }, kind === "failed" ? "✕" : "");
@@ -311,8 +314,8 @@ function waterfall(row, group, longest) {
   const first = Math.min(row.first_ms ?? ms, ms);
   const bar = (kind, from, length) => h("i", { class: kind, style: `left:${percent(at + from)};width:${percent(length)}` });
   const title = `${row.queue_ms ? `queue ${duration(row.queue_ms)} · ` : ""}first byte ${duration(first)} · streaming ${duration(ms - first)} · in all ${duration(ms)}${row.attempts > 1 ? ` · ${row.attempts} attempts` : ""}`;
-  if (row.state === "failed" && !row.cut) return h("span", { class: "wf", title }, row.attempts > 1 ? bar("x", 0, ms) : "", bar("f", Math.max(0, Math.min(ms, span - at) - span * 0.02), span * 0.02));
-  return h("span", { class: "wf", title }, bar("w", 0, first), bar(row.state === "active" ? "s run" : row.cut ? "s cut" : "s", first, Math.max(ms - first, span * 0.004)));
+  if (row.state === "failed" && !row.cut) return h("span.wf", { title }, row.attempts > 1 ? bar("x", 0, ms) : "", bar("f", Math.max(0, Math.min(ms, span - at) - span * 0.02), span * 0.02));
+  return h("span.wf", { title }, bar("w", 0, first), bar(row.state === "active" ? "s run" : row.cut ? "s cut" : "s", first, Math.max(ms - first, span * 0.004)));
 }
 
 customElements.define("exchange-list", ExchangeList);

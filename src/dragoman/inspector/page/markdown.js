@@ -1,7 +1,7 @@
 // Markdown of a model as elements: paragraphs, headings, lists, quotes, tables, fences, code, emphasis. It never becomes
 // HTML text: raw HTML stays text, images are not loaded, and only http addresses are links.
 
-import { h } from "inspector/dom";
+import { h, scroller } from "./dom.js";
 
 const INLINE = /(`+)([\s\S]+?)\1(?!`)|\*\*([^*]+)\*\*|__([^_]+)__|(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)|~~([^~]+)~~/g;
 
@@ -11,11 +11,11 @@ export function inline(text) {
   for (const match of text.matchAll(INLINE)) {
     out.push(text.slice(at, match.index));
     const [all, , code, bold, bold2, italic, label, url, struck] = match;
-    if (code !== undefined) out.push(h("code", {}, code));
-    else if (bold || bold2) out.push(h("b", {}, inline(bold || bold2)));
-    else if (italic) out.push(h("i", {}, inline(italic)));
+    if (code !== undefined) out.push(h("code", code));
+    else if (bold || bold2) out.push(h("b", inline(bold || bold2)));
+    else if (italic) out.push(h("i", inline(italic)));
     else if (label) out.push(h("a", { href: url, rel: "noreferrer noopener", target: "_blank" }, label));
-    else out.push(h("s", {}, struck));
+    else out.push(h("s", struck));
     at = match.index + all.length;
   }
   out.push(text.slice(at));
@@ -31,7 +31,7 @@ export function markdown(text) {
     if (element) out.push(element);
     at = next;
   }
-  return h("div", { class: "md" }, out);
+  return h("div.md", out);
 }
 
 const LIST = /^(\s*)([-*+]|\d{1,3}[.)])\s+(.*)$/;
@@ -50,27 +50,27 @@ function block(lines, at) {
   if (LIST.test(line)) return listed(lines, at, LIST.exec(line)[1].length);
   let end = at + 1;
   while (end < lines.length && lines[end].trim() && !STARTS.test(lines[end])) end++;
-  return [h("p", {}, inline(lines.slice(at, end).join("\n"))), end];
+  return [h("p", inline(lines.slice(at, end).join("\n"))), end];
 }
 
 function fenced(lines, at, mark) {
   let end = at + 1;
   while (end < lines.length && !lines[end].trim().startsWith(mark)) end++;
-  return [h("pre", { class: "code" }, lines.slice(at + 1, end).join("\n")), end + 1];
+  return [h("pre.code", lines.slice(at + 1, end).join("\n")), end + 1];
 }
 
 function quoted(lines, at) {
   let end = at;
   while (end < lines.length && /^\s*>/.test(lines[end])) end++;
-  return [h("blockquote", {}, markdown(lines.slice(at, end).map((it) => it.replace(/^\s*> ?/, "")).join("\n"))), end];
+  return [h("blockquote", markdown(lines.slice(at, end).map((it) => it.replace(/^\s*> ?/, "")).join("\n"))), end];
 }
 
 function tabled(lines, at) {
   const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((it) => inline(it.trim().replaceAll("\\|", "|")));
   let end = at + 2;
   while (end < lines.length && /^\s*\|/.test(lines[end])) end++;
-  const rows = lines.slice(at + 2, end).map((line) => h("tr", {}, cells(line).map((it) => h("td", {}, it))));
-  return [h("div", { class: "scrollx", tabindex: "0", role: "group", "aria-label": "table" }, h("table", {}, h("thead", {}, h("tr", {}, cells(lines[at]).map((it) => h("th", {}, it)))), h("tbody", {}, rows))), end];
+  const rows = lines.slice(at + 2, end).map((line) => h("tr", cells(line).map((it) => h("td", it))));
+  return [scroller("table", h("table", h("thead", h("tr", cells(lines[at]).map((it) => h("th", it)))), h("tbody", rows))), end];
 }
 
 function listed(lines, at, indent) {
@@ -83,7 +83,7 @@ function listed(lines, at, indent) {
       items.at(-1).append(inner);
       at = next;
     } else if (match && match[1].length >= indent) {
-      items.push(h("li", {}, inline(match[3])));
+      items.push(h("li", inline(match[3])));
       at++;
     } else if (!match && lines[at].trim() && /^\s+/.test(lines[at]) && items.length) items.at(-1).append(" ", ...inline(lines[at++].trim()));
     else if (!lines[at].trim() && LIST.test(lines[at + 1] || "")) at++;

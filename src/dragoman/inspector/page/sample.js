@@ -1,8 +1,8 @@
 // A tool call to look at before an agent is connected: two turns with the scripted model, which costs nothing.
 
-import { ask } from "inspector/api";
-import { toast } from "inspector/dom";
-import { go } from "inspector/state";
+import { ask } from "./api.js";
+import { message, toast } from "./dom.js";
+import { go } from "./state.js";
 
 const TOOL = { name: "get_weather", description: "The weather of a city.", input_schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } };
 const RESULT = "21 °C, sunny, wind 3 m/s";
@@ -18,6 +18,6 @@ export async function sample() {
     const { id } = await turn();
     go({ page: "exchanges", id });
   } catch (error) {
-    toast(String(error.message || error));
+    toast(message(error));
   }
 }

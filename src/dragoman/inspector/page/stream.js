@@ -1,8 +1,8 @@
 // A stream on a time axis: frames of both wires, parts between them, the first byte and gaps. Step through it and see
 // the message grow.
 
-import { duration, h, icon, number, replace, svg } from "inspector/dom";
-import { markdown } from "inspector/markdown";
+import { box, duration, empty, h, icon, metric, number, replace, scroller, sum, svg, textBox } from "./dom.js";
+import { markdown } from "./markdown.js";
 
 const TRACKS = { upstream: 20, neutral: 46, client: 88 };
 const WIDTH = 1000; // of the drawing; it is stretched
@@ -12,7 +12,7 @@ const KINDS = { Text: "text", Reasoning: "reason", ToolCall: "call" };
 export async function stream(view) {
   const { ticks, frames } = await view.tab("stream");
   const { summary } = view.head;
-  if (!ticks.length) return h("div", { class: "empty" }, h("h2", {}, summary.state === "active" ? "No frame came yet" : summary.stream ? "No frame was recorded" : "The reply was not streamed"), h("p", {}, summary.stream ? "" : "It came whole. Wires shows it."));
+  if (!ticks.length) return empty(summary.state === "active" ? "No frame came yet" : summary.stream ? "No frame was recorded" : "The reply was not streamed", h("p", summary.stream ? "" : "It came whole. Wires shows it."));
   return new Stream(view, ticks, frames).element;
 }
 
@@ -29,25 +29,22 @@ class Stream {
     this.gaps = gapsOf(upstream.length > 2 ? upstream : client);
     const seconds = (this.end - this.first) / 1000;
     const added = median(client.map((it) => it.ms - (upstream.findLast((each) => each.ms <= it.ms)?.ms ?? it.ms)));
-    const metric = (value, label) => h("div", { class: "metric" }, h("b", {}, value), h("span", {}, label));
-    this.axis = h("div", { class: "axis" });
-    this.slider = h("input", { type: "range", class: "scrub", min: "0", max: String(ticks.length - 1), value: String(this.at), "aria-label": "step through the stream", oninput: () => this.step(Number(this.slider.value), true) });
-    this.play = h("button", { class: "btn", onclick: () => this.run() }, icon("play"), "Play");
+      this.axis = h("div.axis");
+    this.slider = h("input.scrub", { type: "range", min: "0", max: String(ticks.length - 1), value: String(this.at), "aria-label": "step through the stream", oninput: () => this.step(Number(this.slider.value), true) });
+    this.play = h("button.btn", { onclick: () => this.run() }, icon("play"), "Play");
     const zoom = (name, label) => h("button", { "aria-pressed": String(this.options.zoom === name), onclick: () => ((this.options.zoom = name), this.view.show("Stream")) }, label);
-    this.message = h("div", { class: "in grown", tabindex: "0", role: "region", "aria-label": "message so far" });
-    this.detail = h("pre", { class: "in code", tabindex: "0", role: "region", "aria-label": "this frame" });
-    this.heads = [h("span", { class: "r" }), h("span", { class: "r" })];
+    this.message = h("div.in.grown", { tabindex: "0", role: "region", "aria-label": "message so far" });
+    this.detail = textBox("this frame", "");
+    this.heads = [h("span"), h("span")];
     this.table = h("tbody");
-    this.element = h(
-      "div",
-      { class: "pad" },
-      h("div", { class: "metrics" }, metric(duration(this.first), "first byte"), metric(duration(this.end), running ? "so far" : "whole"), summary.output && seconds > 0.05 ? metric(number(summary.output / seconds), "tokens a second") : "", this.gaps.length ? metric(duration(Math.max(...this.gaps.map(([a, b]) => b - a))), "longest gap") : "", metric(added < 10 ? `${added.toFixed(1)} ms` : duration(added), "added by dragoman, median"), metric(`${number(upstream.length)} → ${number(client.length)}`, frames > ticks.length ? "groups of frames" : "frames, upstream → client")),
-      h("div", { class: "trackhd" }, h("div", { class: "seg" }, zoom("all", "Whole exchange"), zoom("first", "From the first byte"), zoom("near", "Around this frame")), this.play, h("span", { class: "legend" }, h("span", {}, h("i", { class: "up" }), "upstream frames"), h("span", {}, h("i", { class: "cl" }), "client frames"))),
+    this.element = h("div.pad",
+      h("div.metrics", metric(duration(this.first), "first byte"), metric(duration(this.end), running ? "so far" : "whole"), summary.output && seconds > 0.05 ? metric(number(summary.output / seconds), "tokens a second") : "", this.gaps.length ? metric(duration(Math.max(...this.gaps.map(([a, b]) => b - a))), "longest gap") : "", metric(added < 10 ? `${added.toFixed(1)} ms` : duration(added), "added by dragoman, median"), metric(`${number(upstream.length)} → ${number(client.length)}`, frames > ticks.length ? "groups of frames" : "frames, upstream → client")),
+      h("div.trackhd", h("div.seg", zoom("all", "Whole exchange"), zoom("first", "From the first byte"), zoom("near", "Around this frame")), this.play, h("span.legend", h("span", h("i.up"), "upstream frames"), h("span", h("i.cl"), "client frames"))),
       this.axis,
       this.slider,
-      h("div", { class: "two" }, h("section", { class: "box" }, h("h3", {}, "Message so far", this.heads[0]), this.message), h("section", { class: "box" }, h("h3", {}, "This frame", this.heads[1]), this.detail)),
-      h("h3", {}, "Frames"),
-      h("div", { class: "scrollx", tabindex: "0", role: "group", "aria-label": "frames" }, h("table", { class: "t" }, h("thead", {}, h("tr", {}, ["At", "Since the last", "Wire", "Event", "What it carries"].map((it) => h("th", {}, it)))), this.table)),
+      h("div.two", box("Message so far", this.heads[0], this.message), box("This frame", this.heads[1], this.detail)),
+      h("h3", "Frames"),
+      scroller("frames", h("table.t", h("thead", h("tr", ["At", "Since the last", "Wire", "Event", "What it carries"].map((it) => h("th", it)))), this.table)),
     );
     this.draw();
     this.step(this.at);
@@ -67,17 +64,17 @@ class Stream {
     const inside = this.ticks.map((it, i) => [it, i]).filter(([it]) => it.ms >= from && it.ms <= to);
     const bottom = 112;
     const path = (track, long) => inside.filter(([it]) => it.track === track).map(([it]) => `M${x(it.ms).toFixed(1)} ${TRACKS[track]}v${long}`).join("");
-    const labels = ticksOf(from, to).map((ms) => [svg("line", { class: "grid", x1: x(ms), x2: x(ms), y1: 14, y2: bottom }), svg("text", { x: x(ms), y: bottom + 14, "text-anchor": "middle" }, duration(ms))]);
-    const gaps = this.gaps.filter(([a, b]) => b > from && a < to).map(([a, b]) => [svg("rect", { class: "gap", x: x(a), y: 14, width: Math.max(x(b) - x(a), 1), height: bottom - 14 }), x(b) - x(a) > 70 ? svg("text", { class: "gaptext", x: (x(a) + x(b)) / 2, y: 10, "text-anchor": "middle" }, `gap ${duration(b - a)}`) : ""]);
+    const labels = ticksOf(from, to).map((ms) => [svg("line.grid", { x1: x(ms), x2: x(ms), y1: 14, y2: bottom }), svg("text", { x: x(ms), y: bottom + 14, "text-anchor": "middle" }, duration(ms))]);
+    const gaps = this.gaps.filter(([a, b]) => b > from && a < to).map(([a, b]) => [svg("rect.gap", { x: x(a), y: 14, width: Math.max(x(b) - x(a), 1), height: bottom - 14 }), x(b) - x(a) > 70 ? svg("text.gaptext", { x: (x(a) + x(b)) / 2, y: 10, "text-anchor": "middle" }, `gap ${duration(b - a)}`) : ""]);
     const parts = partsOf(this.ticks, this.end).filter((it) => it.end >= from && it.begin <= to).map((it) => {
       const width = Math.max(x(it.end) - x(it.begin), 3);
-      return svg("g", {}, svg("rect", { class: `k-${it.kind}`, x: x(it.begin), y: TRACKS.neutral, width, height: 26, rx: 3 }), width > 50 ? svg("text", { class: "on", x: x(it.begin) + 5, y: TRACKS.neutral + 17 }, it.label.slice(0, Math.floor(width / 6.2))) : "", svg("title", {}, it.label));
+      return svg("g", svg("rect", { class: `k-${it.kind}`, x: x(it.begin), y: TRACKS.neutral, width, height: 26, rx: 3 }), width > 50 ? svg("text.on", { x: x(it.begin) + 5, y: TRACKS.neutral + 17 }, it.label.slice(0, Math.floor(width / 6.2))) : "", svg("title", it.label));
     });
-    this.cursor = svg("line", { class: "cursor", y1: 10, y2: bottom });
+    this.cursor = svg("line.cursor", { y1: 10, y2: bottom });
     this.x = x;
-    const first = this.first >= from && this.first <= to ? [svg("line", { class: "first", x1: x(this.first), x2: x(this.first), y1: 12, y2: bottom }), this.first - from > (to - from) / 30 ? svg("text", { class: "firsttext", x: x(this.first) + 4, y: 10 }, "first byte") : ""] : [];
+    const first = this.first >= from && this.first <= to ? [svg("line.first", { x1: x(this.first), x2: x(this.first), y1: 12, y2: bottom }), this.first - from > (to - from) / 30 ? svg("text.firsttext", { x: x(this.first) + 4, y: 10 }, "first byte") : ""] : [];
     const wait = this.options.zoom === "all" && x(this.first) - LEFT > 130 ? svg("text", { x: (LEFT + x(this.first)) / 2, y: 63, "text-anchor": "middle" }, `waiting ${duration(this.first)}`) : "";
-    replace(this.axis, svg("svg", { viewBox: `0 0 ${WIDTH} ${bottom + 20}`, role: "img", "aria-label": "frames over time" }, labels, gaps, Object.entries(TRACKS).map(([name, y]) => svg("text", { class: "lab", x: 0, y: y + (name === "neutral" ? 17 : 13) }, name === "neutral" ? "parts" : name)), svg("path", { class: "tu", d: path("upstream", 18) }), parts, svg("path", { class: "tc", d: path("client", 18) }), wait, first, this.cursor));
+    replace(this.axis, svg("svg", { viewBox: `0 0 ${WIDTH} ${bottom + 20}`, role: "img", "aria-label": "frames over time" }, labels, gaps, Object.entries(TRACKS).map(([name, y]) => svg("text.lab", { x: 0, y: y + (name === "neutral" ? 17 : 13) }, name === "neutral" ? "parts" : name)), svg("path.tu", { d: path("upstream", 18) }), parts, svg("path.tc", { d: path("client", 18) }), wait, first, this.cursor));
     this.axis.firstChild.addEventListener("click", (event) => {
       const box = this.axis.firstChild.getBoundingClientRect();
       const ms = from + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 10) * (to - from);
@@ -93,12 +90,12 @@ class Stream {
     this.cursor.setAttribute("x1", this.x(tick.ms));
     this.cursor.setAttribute("x2", this.x(tick.ms));
     const grown = textUntil(this.ticks, at);
-    replace(this.message, grown.map((it) => (it.kind === "reason" ? h("p", { class: "thought" }, it.text) : it.kind === "call" ? h("p", {}, h("b", {}, it.label), " ", h("code", {}, it.text)) : markdown(it.text))));
-    this.heads[0].textContent = `${number(grown.reduce((sum, it) => sum + it.text.length, 0))} characters`;
+    replace(this.message, grown.map((it) => (it.kind === "reason" ? h("p.thought", it.text) : it.kind === "call" ? h("p", h("b", it.label), " ", h("code", it.text)) : markdown(it.text))));
+    this.heads[0].textContent = `${number(sum(grown, (it) => it.text.length))} characters`;
     this.detail.textContent = pretty(tick);
     this.heads[1].textContent = `${duration(tick.ms)} · ${tick.track}`;
     const begin = Math.max(0, Math.min(at - 4, this.ticks.length - 10));
-    replace(this.table, this.ticks.slice(begin, begin + 10).map((it, i) => h("tr", { "aria-current": begin + i === at ? "true" : null, onclick: () => this.step(begin + i, true) }, h("td", { class: "num" }, `${(it.ms / 1000).toFixed(3)} s`), h("td", { class: "num" }, begin + i ? `+${duration(it.ms - this.ticks[begin + i - 1].ms)}` : ""), h("td", { class: { upstream: "up", client: "cl" }[it.track] || "" }, it.track), h("td", { class: "mono" }, it.name), h("td", { class: "mono faint" }, it.text.slice(0, 80)))));
+    replace(this.table, this.ticks.slice(begin, begin + 10).map((it, i) => h("tr", { "aria-current": begin + i === at ? "true" : null, onclick: () => this.step(begin + i, true) }, h("td.num", `${(it.ms / 1000).toFixed(3)} s`), h("td.num", begin + i ? `+${duration(it.ms - this.ticks[begin + i - 1].ms)}` : ""), h("td", { class: { upstream: "up", client: "cl" }[it.track] || "" }, it.track), h("td.mono", it.name), h("td.mono.faint", it.text.slice(0, 80)))));
   }
 
   // Plays at the speed at which it came.

@@ -1,7 +1,7 @@
 // Both wires side by side, field by field, with lines between what corresponds. A field without a counterpart of its
 // own belongs to that of its nearest parent; one that was lost says so.
 
-import { copy, h, icon, replace, size, svg } from "inspector/dom";
+import { copy, h, icon, replace, size, svg } from "./dom.js";
 
 const LINE = 20; // pixels; the same as in style.css
 const PORTION = 200; // entries of one array that are shown at once
@@ -55,17 +55,15 @@ class Wires {
     // what is new is open on the client's side: so is its counterpart
     for (const [one, other] of pairs) if (this.panes[0].isNew(one)) this.panes[1].expose(other);
     const title = { client_request: ["cl", `Client sent · ${summary.client}`], upstream_request: ["up", `Upstream got · ${last?.protocol || "nothing was sent"}`], upstream_reply: ["up", `Upstream answered · ${last?.protocol || ""}`], client_reply: ["cl", `Client got · ${summary.client}`] };
-    const heads = names.map((name) => h("h3", {}, h("i", { class: title[name][0] }), title[name][1], h("small", {}, data[name].text ? size(data[name].text.length) : "", data[name].assembled ? " · put together from its frames" : "")));
+    const heads = names.map((name) => h("h3", h("i", { class: title[name][0] }), title[name][1], h("small", data[name].text ? size(data[name].text.length) : "", data[name].assembled ? " · put together from its frames" : "")));
     const choose = (reply) => () => ((options.reply = reply), view.show("Wires"));
     this.search = h("input", { placeholder: "search both wires", "aria-label": "search both wires", value: options.search || "", oninput: () => this.find(), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
-    this.only = h("button", { class: "btn ghost", "aria-pressed": String(options.only), onclick: () => ((options.only = !options.only), this.only.setAttribute("aria-pressed", String(options.only)), this.draw()) }, "Only differences");
-    this.lines = svg("svg", { class: "links", "aria-hidden": "true" });
-    this.bar = h("div", { class: "reason-bar", "aria-live": "polite" });
-    this.element = h(
-      "div",
-      { class: "wirebox" },
-      h("div", { class: "wbar" }, h("div", { class: "seg" }, h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), h("label", { class: "filter" }, icon("search"), this.search), h("span", { class: "legend" }, ["dropped", "changed", "invented"].map((it) => h("span", {}, h("i", { class: it }), it))), h("span", { class: "grow" }), this.only, h("button", { class: "btn", onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
-      h("div", { class: "wires" }, h("div", { class: "wcol" }, heads[0], this.panes[0].element), h("div", { class: "wgap" }, this.lines), h("div", { class: "wcol" }, heads[1], this.panes[1].element)),
+    this.only = h("button.btn.ghost", { "aria-pressed": String(options.only), onclick: () => ((options.only = !options.only), this.only.setAttribute("aria-pressed", String(options.only)), this.draw()) }, "Only differences");
+    this.lines = svg("svg.links", { "aria-hidden": "true" });
+    this.bar = h("div.reason-bar", { "aria-live": "polite" });
+    this.element = h("div.wirebox",
+      h("div.wbar", h("div.seg", h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), h("label.filter", icon("search"), this.search), h("span.legend", ["dropped", "changed", "invented"].map((it) => h("span", h("i", { class: it }), it))), h("span.grow"), this.only, h("button.btn", { onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
+      h("div.wires", h("div.wcol", heads[0], this.panes[0].element), h("div.wgap", this.lines), h("div.wcol", heads[1], this.panes[1].element)),
       this.bar,
     );
     this.element.addEventListener("mousemove", (event) => (event.movementX || event.movementY) && this.hover(event));
@@ -81,7 +79,7 @@ class Wires {
   }
 
   hint() {
-    replace(this.bar, h("span", { class: "muted" }, "Point at a field to see its counterpart. A click opens it on both sides."));
+    replace(this.bar, h("span.muted", "Point at a field to see its counterpart. A click opens it on both sides."));
   }
 
   draw() {
@@ -122,8 +120,8 @@ class Wires {
     const values = [value(this.panes[0].value, one), value(this.panes[1].value, other)];
     replace(
       this.bar,
-      h("div", { class: "rline" }, h("span", { class: `pill ${{ dropped: "bad", changed: "warn", moved: "", invented: "new", emulated: "warn" }[mark?.kind || kind] ?? "ok"}` }, kind), h("span", { class: "pp" }, one ? h("code", {}, one) : "", one && other ? h("span", { class: "faint" }, " → ") : "", other ? h("code", {}, other) : ""), h("span", { class: "why" }, mark ? [h("button", { class: "linkish", onclick: () => this.view.reveal("Losses", { code: mark.code }) }, h("code", {}, mark.code)), ` ${mark.severity} · ${mark.why}`] : why), h("button", { class: "btn ghost", onclick: (event) => copy(path, event.target) }, icon("copy"), "path")),
-      h("div", { class: "rvalues" }, values),
+      h("div.rline", h("span", { class: `pill ${{ dropped: "bad", changed: "warn", moved: "", invented: "new", emulated: "warn" }[mark?.kind || kind] ?? "ok"}` }, kind), h("span.pp", one ? h("code", one) : "", one && other ? h("span.faint", " → ") : "", other ? h("code", other) : ""), h("span.why", mark ? [h("button.linkish", { onclick: () => this.view.reveal("Losses", { code: mark.code }) }, h("code", mark.code)), ` ${mark.severity} · ${mark.why}`] : why), h("button.btn.ghost", { onclick: (event) => copy(path, event.target) }, icon("copy"), "path")),
+      h("div.rvalues", values),
     );
   }
 
@@ -181,7 +179,7 @@ class Wires {
     if (first) {
       this.light(first);
       first.scrollIntoView({ block: "nearest" });
-    } else replace(this.bar, h("span", {}, h("code", {}, path), " is not in the recorded bodies."));
+    } else replace(this.bar, h("span", h("code", path), " is not in the recorded bodies."));
   }
 
   find() {
@@ -220,11 +218,11 @@ class Wires {
       if (across) {
         const kind = line.classList.contains("lit") || across.classList.contains("lit") ? "on" : line.classList.contains("changed") ? "changed" : "";
         shapes.push(svg("path", { class: kind, d: `M0 ${y}C20 ${y} 24 ${at(across)} 44 ${at(across)}` }));
-      } else if (line.classList.contains("dropped")) shapes.push(svg("path", { class: "dropped", d: `M0 ${y}H12M9 ${y - 4}l7 8M16 ${y - 4}l-7 8` }));
+      } else if (line.classList.contains("dropped")) shapes.push(svg("path.dropped", { d: `M0 ${y}H12M9 ${y - 4}l7 8M16 ${y - 4}l-7 8` }));
     }
     for (const line of right.children) {
       const y = at(line);
-      if (y > 0 && y < height && line.classList.contains("invented")) shapes.push(svg("path", { class: "invented", d: `M44 ${y}H32M35 ${y - 5}v10` }));
+      if (y > 0 && y < height && line.classList.contains("invented")) shapes.push(svg("path.invented", { d: `M44 ${y}H32M35 ${y - 5}v10` }));
     }
     this.lines.replaceChildren(...shapes);
   }
@@ -234,7 +232,7 @@ class Wires {
 class Pane {
   constructor(owner, side, value, marks, repeated) {
     Object.assign(this, { owner, side, value, marks, repeated, open: new Set(), hits: new Set(), more: new Map() });
-    this.element = h("div", { class: "wpane", tabindex: "0", role: "group", "aria-label": side ? "right wire" : "left wire" });
+    this.element = h("div.wpane", { tabindex: "0", role: "group", "aria-label": side ? "right wire" : "left wire" });
     for (const [key, held] of entries(value)) if (held && typeof held === "object" && (small(held) || Array.isArray(held))) this.open.add(key);
     for (const key of ["tools"]) if (!small(resolved(value, key))) this.open.delete(key);
     for (const key of Object.keys(repeated)) {
@@ -274,7 +272,7 @@ class Pane {
     const top = this.element.scrollTop;
     const pinned = this.element.querySelector(".pin")?.dataset.path;
     const out = [];
-    if (this.value === null || typeof this.value !== "object") out.push(h("pre", { class: "code in" }, this.value === null ? "nothing" : String(this.value).slice(0, 200000)));
+    if (this.value === null || typeof this.value !== "object") out.push(h("pre.code.in", this.value === null ? "nothing" : String(this.value).slice(0, 200000)));
     else this.children(this.value, "", 0, out, only);
     replace(this.element, out);
     this.index = new Map(out.map((it) => [it.dataset.path, it]));
@@ -297,21 +295,21 @@ class Pane {
       out.push(this.line(at, depth, name, held, isTree ? preview(held) : "", only ? Boolean(isTree) : this.open.has(at), isTree));
       if (isTree && (only || this.open.has(at))) this.children(held, at, depth + 1, out, only);
     }
-    if (list.length > begin + most) out.push(h("button", { class: "wl more", style: `--d:${depth}`, onclick: () => (this.more.set(path, most + PORTION), this.owner.draw()) }, `${list.length - begin - most} more`));
+    if (list.length > begin + most) out.push(h("button.wl.more", { style: `--d:${depth}`, onclick: () => (this.more.set(path, most + PORTION), this.owner.draw()) }, `${list.length - begin - most} more`));
   }
 
   line(path, depth, name, value, hint, open, isTree = path.endsWith("#")) {
     const mark = this.marks[path];
     const isNew = this.isNew(path);
-    const text = isTree ? h("span", { class: "pv" }, hint) : h("span", { class: `v ${value === null ? "kw" : { string: "str", number: "nu" }[typeof value] || "kw"}` }, JSON.stringify(value)?.slice(0, 300));
+    const text = isTree ? h("span.pv", hint) : h("span", { class: `v ${value === null ? "kw" : { string: "str", number: "nu" }[typeof value] || "kw"}` }, JSON.stringify(value)?.slice(0, 300));
     const act = isTree ? () => this.owner.toggle(this.side, path) : () => this.owner.select(this.side, path);
     return h(
       "button",
       { class: `wl${mark ? ` ${mark.kind}` : ""}${isNew ? " isnew" : ""}${this.hits.has(path) ? " hit" : ""}`, style: `--d:${depth}`, data: { path, side: String(this.side) }, "aria-expanded": isTree ? String(open) : null, onclick: act },
-      isTree ? h("span", { class: "tri" }, open ? "▾" : "▸") : "",
-      h("span", { class: "k" }, path === "$url" ? "" : `${name}: `),
+      isTree ? h("span.tri", open ? "▾" : "▸") : "",
+      h("span.k", path === "$url" ? "" : `${name}: `),
       text,
-      mark ? h("span", { class: "tag" }, mark.kind) : isTree && !open && this.leads(path) ? h("span", { class: "tag inner" }, `${this.count(path)} inside`) : "",
+      mark ? h("span.tag", mark.kind) : isTree && !open && this.leads(path) ? h("span.tag.inner", `${this.count(path)} inside`) : "",
     );
   }
 
