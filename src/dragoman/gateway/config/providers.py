@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -98,25 +99,23 @@ def _surfaces(
         surfaces = base.surfaces_for(url, table.protocol or "", table.dialect)
         found = next((each for each in base.surfaces if each.protocol == table.protocol), None)
         return base.at(found) if found else base, surfaces
-    place = (*where, "surfaces")
     if table.protocol or table.base_url or table.dialect or not table.surfaces:
         problem = "stands instead of protocol and base_url, and no dialect goes with it"
-        raise source.wrong(place, problem if table.surfaces else "expected at least one surface")
-    rows = [
-        source.convert((*place, f"[{number}]"), row, SurfaceTable)
-        for number, row in enumerate(table.surfaces)
-    ]
+        raise source.wrong(
+            (*where, "surfaces"), problem if table.surfaces else "expected at least one surface"
+        )
+    listed = _listed_surfaces(source, (*where, "surfaces"), table.surfaces)
+    return replace(base, protocol=listed[0].protocol, base_url=listed[0].base_url, keeps=False), listed
+
+
+def _listed_surfaces(source: ConfigSource, place: Path, given: Sequence[Any]) -> tuple[Surface, ...]:
+    rows = [source.convert((*place, f"[{number}]"), row, SurfaceTable) for number, row in enumerate(given)]
     if not all(row.base_url for row in rows):
         raise source.wrong(place, "base_url is missing")
     if len({row.protocol for row in rows}) < len(rows):
         raise source.wrong(place, "a protocol is there twice")
-    listed = tuple(
-        [
-            Surface(row.protocol, http_url(_address(source, place, row.base_url) or ""), row.bearer)
-            for row in rows
-        ]
-    )
-    return replace(base, protocol=listed[0].protocol, base_url=listed[0].base_url, keeps=False), listed
+    urls = [http_url(_address(source, place, row.base_url) or "") for row in rows]
+    return tuple([Surface(row.protocol, url, row.bearer) for row, url in zip(rows, urls, strict=True)])
 
 
 def _given(source: ConfigSource, where: Path, table: ProviderTable) -> dict[str, Any]:

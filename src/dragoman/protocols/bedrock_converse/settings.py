@@ -115,7 +115,8 @@ def encode_settings(
     inference, more = Wire(), Wire()
     if settings.max_tokens is not None:
         inference["maxTokens"] = settings.max_tokens
-    thinking, effort = _encode_thinking(request, is_forced(body), lacks_thinking, profile, losses)
+    problem = _thinking_problem(is_forced(body), lacks_thinking)
+    thinking, effort = _encode_thinking(request, problem, profile, losses)
     if thinking:
         more["thinking"] = thinking
         _make_room(thinking, inference, profile, losses)
@@ -162,46 +163,60 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
 
 
 def _encode_thinking(
-    request: Request, forced: bool, lacks_thinking: bool, profile: ModelProfile, losses: Losses
+    request: Request, problem: str, profile: ModelProfile, losses: Losses
 ) -> tuple[Wire | None, str | None]:
-    """Claude's `thinking`, and the effort where the model takes one."""
-    settings = request.settings
-    if not _CLAUDE.search(request.model):
+    """Claude's `thinking`, and the effort where the model takes one. `problem`: why it may not think now."""
+    settings, takes_effort = request.settings, profile.efforts != ()
+    if not _is_claude(request):
         return None, _other_effort(settings, profile, losses)
     if settings.effort == "none" or settings.budget == 0:
         report_unsent("budget" if settings.effort == "none" else "effort", settings, losses)
         return {"type": "disabled"}, None
-    takes_effort = profile.efforts != ()
-    effort = _nearest(settings.effort, profile, losses) if settings.effort else None
-    budget = settings.budget if settings.budget and settings.budget > 0 else None
-    if budget and profile.budget is False:
-        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
-        effort, budget = effort or _nearest(effort_for(budget), profile, losses), None
+    effort, budget = _claude_thinking(settings, profile, losses)
     if effort is None and settings.budget is None:
         return None, None
     if budget is None and takes_effort:
         return {"type": "adaptive"}, effort
     if budget and not takes_effort:
         report_unsent("effort", settings, losses)
-    taken = effort if takes_effort else None
-    problem = "no thinking together with a forced tool choice" if forced else ""
-    if lacks_thinking:  # Claude refuses it then, as it does at Anthropic
-        problem = "the turn that goes on has no thinking of this model at its beginning"
     wanted = budget or budget_for(settings.effort or "medium")
-    return _encode_budget(wanted, settings, problem, losses), taken
+    return _encode_budget(wanted, settings, problem, losses), effort if takes_effort else None
+
+
+def _claude_thinking(
+    settings: Settings, profile: ModelProfile, losses: Losses
+) -> tuple[Effort | None, int | None]:
+    """How much it shall think, as an effort or a budget that the model takes."""
+    effort = _nearest(settings.effort, profile, losses) if settings.effort else None
+    budget = settings.budget if settings.budget and settings.budget > 0 else None
+    if budget and profile.budget is False:
+        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
+        return effort or _nearest(effort_for(budget), profile, losses), None
+    return effort, budget
+
+
+def _thinking_problem(forced: bool, lacks_thinking: bool) -> str:
+    if lacks_thinking:  # Claude refuses it then, as it does at Anthropic
+        return "the turn that goes on has no thinking of this model at its beginning"
+    return "no thinking together with a forced tool choice" if forced else ""
+
+
+def _is_claude(request: Request) -> bool:
+    return bool(_CLAUDE.search(request.model))
 
 
 def _encode_budget(budget: int, settings: Settings, problem: str, losses: Losses) -> Wire | None:
     where, most = "budget" if settings.budget else "effort", settings.max_tokens
+    is_given = budget == settings.budget  # by the client, and not by us
     if not problem and most is not None and most <= _LEAST_BUDGET:
         problem = f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}"
     if problem:
         losses.dropped(where, problem, f"setting.{where}")
         return None
     fitted = max(budget, _LEAST_BUDGET)
-    if most is not None and (fitted >= most or not settings.budget):
+    if most is not None and (fitted >= most or not is_given):
         fitted = min(fitted, max(int(most * _MOST_THINKING), _LEAST_BUDGET))
-    if fitted != budget and settings.budget:
+    if fitted != budget and is_given:
         why = f"Claude takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
         losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
@@ -246,23 +261,20 @@ def _encode_sampling(
     request: Request, profile: ModelProfile, inference: Wire, more: Wire, losses: Losses
 ) -> None:
     thinks = more.get("thinking", {}).get("type") == "enabled"
-    is_claude = bool(_CLAUDE.search(request.model))
     for name, value in _SAMPLING(request.settings):
-        if problem := _sampling_problem(name, value, request, thinks, is_claude, profile):
+        if problem := _sampling_problem(name, value, request, thinks, profile):
             losses.dropped(name, problem, f"setting.{name}")
         elif name == "top_k":
             more["top_k"] = value
         else:
-            if is_claude and name == "temperature" and value > 1:
+            if name == "temperature" and value > 1 and _is_claude(request):
                 losses.changed(name, "Claude takes at most 1", "setting.temperature")
                 value = 1
             inference[_FIELDS[name]] = value
 
 
-def _sampling_problem(
-    name: str, value: float, request: Request, thinks: bool, is_claude: bool, profile: ModelProfile
-) -> str:
-    if name == "top_k" and not is_claude:
+def _sampling_problem(name: str, value: float, request: Request, thinks: bool, profile: ModelProfile) -> str:
+    if name == "top_k" and not _is_claude(request):
         return "Bedrock has no such setting, and models call it differently"
     if profile.sampling == "none":
         return "the model takes no sampling settings"

@@ -43,28 +43,34 @@ def decode_media(fields: Fields, kind: MediaKind, losses: Losses) -> Media:
 
 
 def encode_media(media: Media, losses: Losses) -> Wire:
-    ours, wire = native(media), {"type": media.kind}
-    match media.source:
-        case Url(uri):  # Google's server fetches it (G72); a translator must not
-            wire["uri"] = uri
-            if media_type := media.media_type or ("" if ours else type_of_url(uri)):
-                wire["mime_type"] = media_type
-        case FileId(uri, origin) if origin == GOOGLE_FILES:
-            wire |= {"uri": uri} | ({"mime_type": media.media_type} if media.media_type else {})
-        case FileId(origin=origin):
-            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
-            return {"type": "text", "text": f"[{media.kind} left out: only {origin} can open it]"}
-        case source:
-            wire["data"] = base64_of(source)
-            media_type = media.media_type or ("" if ours else USUAL_TYPES[media.kind])
-            if media_type and not media.media_type:
-                why = f"{PROTOCOL_NAME} requires it: {media_type}"
-                losses.invented(f"{media.where}.mime_type", why, "media.type")
-            wire |= {"mime_type": media_type} if media_type else {}
-    if ours:
+    source = _encode_source(media, losses)
+    if "text" in source:
+        return source
+    wire: Wire = {"type": media.kind, **source}
+    if native(media):
         return wire | own(media.extras, PROTOCOL_NAME)
     if media.name:
         losses.dropped(f"{media.where}.name", f"media of {PROTOCOL_NAME} have no names", "media.name")
     if media.detail in _DETAILS and media.kind in ("image", "video"):
         wire["resolution"] = media.detail
     return wire
+
+
+def _encode_source(media: Media, losses: Losses) -> Wire:
+    """The fields that say where it is; a text in its place, if nobody here can open it."""
+    media_type, ours = media.media_type, native(media)
+    match media.source:
+        case Url(uri):  # Google's server fetches it (G72); a translator must not
+            found: Wire = {"uri": uri}
+            media_type = media_type or ("" if ours else type_of_url(uri))
+        case FileId(uri, origin) if origin == GOOGLE_FILES:
+            found = {"uri": uri}
+        case FileId(origin=origin):
+            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
+            return {"type": "text", "text": f"[{media.kind} left out: only {origin} can open it]"}
+        case source:
+            found = {"data": base64_of(source)}
+            if not media_type and not ours and (media_type := USUAL_TYPES[media.kind]):
+                why = f"{PROTOCOL_NAME} requires it: {media_type}"
+                losses.invented(f"{media.where}.mime_type", why, "media.type")
+    return found | ({"mime_type": media_type} if media_type else {})

@@ -75,12 +75,17 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
     if request.stream:
         body["stream"] = True
     if ours:
-        config: Wire = {**(extras.get("generation_config") or {}), **choice}
-        kept = {"generation_config": config} if config or "generation_config" in extras else {}
-        return {**extras, **body, **kept}
+        return _as_it_came(extras, body, choice)
     config, beside = encode_settings(request, profile, losses)
     config |= choice
     return {**body, **({"generation_config": config} if config else {}), **beside}
+
+
+def _as_it_came(extras: Wire, body: Wire, choice: Wire) -> Wire:
+    """`body`, with the settings that the client wrote."""
+    config: Wire = {**(extras.get("generation_config") or {}), **choice}
+    kept = {"generation_config": config} if config or "generation_config" in extras else {}
+    return {**extras, **body, **kept}
 
 
 CONVERSATION = RequestShape(

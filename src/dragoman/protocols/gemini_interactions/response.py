@@ -6,6 +6,7 @@ Google counts thoughts beside `total_output_tokens`, and what tools put into the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from dragoman.core.fields import Fields, own, report_counts, rows
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
+    AnyPart,
     Failure,
     Reasoning,
     Request,
@@ -61,10 +63,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    complete = [part for part in response.parts if not (isinstance(part, ToolCall) and not part.complete)]
-    for part in response.parts:
-        if isinstance(part, ToolCall) and not part.complete:
-            losses.dropped(part.where or "tool call", CUT_CALL, "call.incomplete")
+    complete = _without_cut_calls(response.parts, losses)
     steps = encode_steps(complete, losses)
     if native(response):
         known: Wire = {"id": response.id, "model": response.model, "steps": steps}
@@ -76,6 +75,16 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     frame = frame_interaction(response.id, model, response.created)
     ended = encode_stop(response.stop) | {"usage": encode_usage(response.usage or Usage())}
     return {**frame, **ended, "steps": steps or [EMPTY]}
+
+
+def _without_cut_calls(parts: Sequence[AnyPart], losses: Losses) -> list[AnyPart]:
+    complete: list[AnyPart] = []
+    for part in parts:
+        if isinstance(part, ToolCall) and not part.complete:
+            losses.dropped(part.where or "tool call", CUT_CALL, "call.incomplete")
+        else:
+            complete.append(part)
+    return complete
 
 
 EMPTY: Wire = {"type": "model_output", "content": [{"type": "text", "text": ""}]}

@@ -212,13 +212,7 @@ class StreamDecoder:
         at, delta = _place(body), body.get("delta")
         if not is_object(delta) or type(kind := delta.get("type")) is not str:
             raise WireError(PROTOCOL_NAME, "delta", f"expected an object with a type, got {describe(delta)}")
-        step = self._open.get(at)
-        if step is None:
-            begun = _STEP_OF.get(kind, kind)
-            if at in self._seen or begun == "function_call":
-                raise WireError(PROTOCOL_NAME, "index", f"a delta of step {at}, which is not open")
-            self._seen.add(at)
-            step = self._open[at] = _Step(at, begun, {"type": begun})
+        step = self._open.get(at) or self._begin(at, _STEP_OF.get(kind, kind))
         match kind:
             case "text":
                 return self._say(step, _string(delta, "text"))
@@ -237,6 +231,14 @@ class StreamDecoder:
             case _:  # the payload of a hosted tool's step
                 step.wire = {**step.wire, **{key: delta[key] for key in delta if key != "type"}}
                 return (KeepAlive(),)
+
+    def _begin(self, at: int, kind: str) -> _Step:
+        """A step whose start did not come; that of a call is needed."""
+        if at in self._seen or kind == "function_call":
+            raise WireError(PROTOCOL_NAME, "index", f"a delta of step {at}, which is not open")
+        self._seen.add(at)
+        step = self._open[at] = _Step(at, kind, {"type": kind})
+        return step
 
     def _close(self, step: _Step, stopped: bool = True) -> list[Event]:
         """`stopped`: the server said that the step is whole."""

@@ -96,18 +96,22 @@ def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
 
 
 def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
-    """`validated` is `auto` with constrained decoding, as `any` has it."""
     choice, functions = request.tool_choice, any(tool.get("type") == "function" for tool in tools)
     if choice and (ours := own(choice.extras, PROTOCOL_NAME)):
         return ours
     if functions and request.parallel is False:
         why = f"{PROTOCOL_NAME} cannot be kept from calling several tools at once"
         losses.dropped("parallel", why, "setting.parallel")
+    if functions:
+        return _encode_mode(choice, request)
+    if choice and choice.mode == "required":
+        losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
+    return {}
+
+
+def _encode_mode(choice: ToolChoice | None, request: Request) -> Wire:
+    """`validated` is `auto` with constrained decoding, as `any` has it."""
     strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
-    if not functions:
-        if choice and choice.mode == "required":
-            losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
-        return {}
     if choice is None:
         return {"tool_choice": "validated"} if strict and not native(request) else {}
     mode = "validated" if choice.mode == "auto" and strict else CHOICES.encode(choice.mode)
