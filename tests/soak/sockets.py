@@ -22,6 +22,7 @@ from soak.plans import Plan
 _EACH = 4  # requests of a connection
 _TURN = 1_000_000  # the second turn of exchange N is number N + _TURN
 _LAST = ("response.completed", "response.failed", "response.incomplete", "error")
+_NO_JSON = "no JSON"
 
 
 async def converse(plans: Iterator[Plan], url: str, outcomes: list[Outcome]) -> None:
@@ -80,14 +81,18 @@ async def _leave(plan: Plan, socket: ClientConnection) -> Outcome:
 
 
 async def _events(socket: ClientConnection) -> list[Wire]:
+    """Until the last; what is no JSON is passed as it came, and the response still ends."""
     got: list[Wire] = []
     while not got or got[-1]["type"] not in _LAST:
-        got.append(jsontext.decode(await socket.recv()))
+        message = str(await socket.recv())
+        got.append(jsontext.decode_object(message) or {"type": _NO_JSON})
     return got
 
 
 def _read(plan: Plan, events: list[Wire]) -> Outcome:
     last = events[-1]
+    if any(event["type"] == _NO_JSON for event in events):
+        return Outcome(plan, "malformed", 200, "a message is no JSON")
     if last["type"] == "error":
         status = last["status"] if len(events) == 1 else 200
         return Outcome(plan, "refused" if status != 200 else "failed", status, str(last["error"]))
