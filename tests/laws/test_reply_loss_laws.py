@@ -36,6 +36,18 @@ GROUNDED = {
         {"segment": {"startIndex": 0, "endIndex": 4, "text": "Rain"}, "groundingChunkIndices": [0]},
     ],
 }
+REDIRECTED = {
+    **GROUNDED,
+    "groundingChunks": [{"web": {"uri": "https://g.test/redirect/1", "title": "A", "domain": "a.test"}}],
+}
+CITED_IN_A_DOCUMENT = {
+    "type": "char_location",
+    "cited_text": "It rains.",
+    "document_index": 0,
+    "document_title": "A",
+    "start_char_index": 0,
+    "end_char_index": 9,
+}
 MAPPED = {"groundingChunks": [{"maps": {"uri": "https://a.test", "title": "A", "placeId": "p"}}]}
 SCORED = {**GROUNDED, "groundingSupports": [{**GROUNDED["groundingSupports"][0], "confidenceScores": [0.5]}]}
 GROUNDING = "candidates[0].groundingMetadata"
@@ -115,7 +127,8 @@ def cited(*citations: Wire) -> tuple[Wire, list[Wire]]:
     return anthropic({"type": "text", "text": "Rain", "citations": [*citations]})
 
 
-DETAIL, COUNT, FIELD, STOP = (
+CITATION, DETAIL, COUNT, FIELD, STOP = (
+    "citation.dropped",
     "citation.detail.dropped",
     "usage.detail.dropped",
     "field.unknown.dropped",
@@ -258,6 +271,36 @@ CASES: dict[str, tuple[str, Any, str, list[tuple[str, str]]]] = {
         "gemini",
         [(COUNT, "usage.num_server_side_tools_used"), (COUNT, "usage.output_tokens_details.teapots")],
     ),
+    "logprobs of Chat": (
+        "openai-chat",
+        chat(choice={"logprobs": {"content": [{"token": "Rain", "logprob": -0.1}], "refusal": None}}),
+        "anthropic",
+        [("response.logprobs.dropped", "choices[0].logprobs")],
+    ),
+    "no logprobs in their field": (
+        "openai-chat",
+        chat(choice={"logprobs": {"content": None, "refusal": None}}),
+        "gemini",
+        [],
+    ),
+    "Anthropic's container": (
+        "anthropic",
+        anthropic(container={"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}),
+        "openai-chat",
+        [(FIELD, "container")],
+    ),
+    "places in a document": (
+        "anthropic",
+        cited(CITED_IN_A_DOCUMENT, CITED_BY_ANTHROPIC, CITED_IN_A_DOCUMENT),
+        "openai-chat",
+        [(CITATION, "content[0].citations[0]"), (CITATION, "content[0].citations[2]")],
+    ),
+    "the name of a site": (
+        "gemini",
+        gemini(groundingMetadata=REDIRECTED),
+        "openai-responses",
+        [(DETAIL, f"{GROUNDING}.groundingChunks")],
+    ),
     "unknown fields of Gemini's call": (
         "gemini",
         gemini(
@@ -310,14 +353,12 @@ def events(upstream: str, frames: list[Wire | None]) -> bytes:
     return b"".join(map(printed, frames))
 
 
-# Events name some places otherwise: a delta instead of the message
-_SPELLED = ((re.compile(r"\.delta\b"), ".message"), (re.compile(r"^delta\."), ""))
+# Chat's chunks name some places otherwise: a delta instead of the message
+_DELTA = re.compile(r"\.delta\b")
 
 
 def as_whole(where: str) -> str:
-    for pattern, whole in _SPELLED:
-        where = pattern.sub(whole, where)
-    return where
+    return _DELTA.sub(".message", where)
 
 
 @pytest.mark.parametrize("upstream, reply, client, lost", CASES.values(), ids=CASES)
@@ -340,6 +381,24 @@ def test_streamed(upstream: str, reply: Any, client: str, lost: list[tuple[str, 
     assert exchange.failure is None
     found = [(loss.code, as_whole(loss.where)) for loss in exchange.losses if loss.kind != "invented"]
     assert sorted(found) == sorted(lost)
+
+
+@pytest.mark.parametrize("word", ["output_text.annotation", "output_text_annotation"])
+def test_both_names_of_the_event_with_an_annotation(word: str) -> None:
+    body, frames = responses()
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    added = {"annotation_index": 0, "annotation": {"type": "url_citation", **ANNOTATION}}
+    text = {"type": "output_text", "text": "", "annotations": []}
+    frames[2:2] = [
+        {"type": "response.content_part.added", **place, "part": text},
+        {"type": "response.output_text.delta", **place, "delta": "Rain"},
+        {"type": f"response.{word}.added", **place, **added},
+    ]
+    exchange = dragoman.Exchange("openai-chat", "openai-responses")
+    out = exchange.stream().feed(events("openai-responses", [*frames]))
+    assert out.count(b"https://a.test") == 1
+    assert exchange.losses == []
+    assert body["status"] == "completed"
 
 
 EMPTY = {"type": "reasoning", "id": "rs_1", "summary": []}

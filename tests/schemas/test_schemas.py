@@ -56,11 +56,6 @@ EVERY_TARGET = {
     "G88 no schema at all": ({}, EMPTY, []),
     "G88 no properties": ({"type": "object"}, EMPTY, []),
     "G81 root without type": ({"properties": {"a": {"type": "string"}}}, tool(a={"type": "string"}), []),
-    "G81 required names nothing": (
-        tool(a={"type": "string"}) | {"required": ["a", "b"]},
-        tool(a={"type": "string"}) | {"required": ["a"]},
-        ["dropped w.required"],
-    ),
     "not a schema": ([1], EMPTY, ["changed w"]),
     "true": (True, EMPTY, ["changed w"]),
     "an array": ({"type": "array", "items": {}}, None, ["changed w.type"]),
@@ -172,6 +167,9 @@ def case(
     return target, strict, schema, expected, lost
 
 
+NAMES_NOTHING = tool(a=tool(c={}) | {"required": ["c", "d"]}) | {"required": ["a", "b"]}
+NAMED = tool(a=tool(c={}) | {"required": ["c"]}) | {"required": ["a"]}
+
 CASES = {
     "G80 root anyOf, reported": case(
         "json",
@@ -203,6 +201,13 @@ CASES = {
     "G83 nullable is a type for Gemini": case(
         "gemini", tool(a={"type": "STRING", "nullable": True}), tool(a={"type": ["string", "null"]})
     ),
+    "G81 required names nothing, OpenAI": case(
+        "openai", NAMES_NOTHING, NAMED, "dropped w.required", "dropped w.properties.a.required"
+    ),
+    "G81 required names nothing, Gemini": case(
+        "gemini", NAMES_NOTHING, NAMED, "dropped w.properties.a.required", "dropped w.required"
+    ),
+    "G81 required names nothing, Anthropic": case("json", NAMES_NOTHING, NAMES_NOTHING),
     "G81 array without items, Anthropic": case("json", tool(a={"type": "array"}), tool(a={"type": "array"})),
     "G81 array without items, OpenAI": case(
         "openai", tool(a={"type": "array"}), tool(a={"type": "array", "items": {}})

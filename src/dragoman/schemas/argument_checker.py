@@ -17,7 +17,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.schemas.references import drop_broken_references
 from dragoman.schemas.strict import explicit
-from dragoman.schemas.tidy import tidy
+from dragoman.schemas.tidy import prune_all_required, tidy
 from dragoman.schemas.walk import Report, children, resolve, types_of, without
 
 BROKEN = object()
@@ -46,7 +46,8 @@ class Checker:
     def __init__(self, parameters: Any) -> None:
         schema = tidy(parameters, "", Report())
         schema = without(schema, "$schema", "$id") if is_object(schema) else {}
-        schema = explicit(drop_broken_references(schema, schema, "", Report()))
+        settled = drop_broken_references(schema, schema, "", Report())
+        schema = explicit(prune_all_required(settled, "", Report()))
         self._root: Wire = schema
         self._validators: dict[int, Any] = {}
         self._validator = self._compile(schema) if _weight(schema, schema, {}) <= _HEAVIEST else None

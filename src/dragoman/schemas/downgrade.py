@@ -25,7 +25,7 @@ from dragoman.schemas.merge import flatten
 from dragoman.schemas.references import drop_broken_references, settle_references
 from dragoman.schemas.strict import explicit, is_expressible, is_strict, tighten
 from dragoman.schemas.subset import restrict
-from dragoman.schemas.tidy import prune_required, tidy
+from dragoman.schemas.tidy import prune_all_required, tidy
 from dragoman.schemas.walk import Finding, Report, is_object_schema, noted, types_of, without, words
 
 _NOT_AT_ROOT = ("enum", "not", "const")
@@ -77,7 +77,7 @@ def _fit(given: Any, rules: SchemaRules, strict: bool) -> tuple[Wire, tuple[Find
         schema = {}
     mode = rules.strict if strict else None
     if mode and mode.all_required and is_object_schema(schema) and is_strict(schema):
-        fitted = _as_object(schema, rules, report)  # as its client declared it
+        fitted = prune_all_required(_as_object(schema, rules, report), "", report)  # as it was declared
     elif mode:
         settled = settle_references(schema, report, mode.cycles, beside=True)
         fitted = tighten(_as_object(settled, rules, report), "", report, mode, rules.vendor)
@@ -87,7 +87,7 @@ def _fit(given: Any, rules: SchemaRules, strict: bool) -> tuple[Wire, tuple[Find
     else:
         rooted = _as_object(schema, rules, report)
         fitted = drop_broken_references(rooted, rooted, "", report)
-        fitted = explicit(fitted) if rules.explicit else fitted
+        fitted = explicit(prune_all_required(fitted, "", report)) if rules.explicit else fitted
     return fitted, report.findings()
 
 
@@ -111,4 +111,4 @@ def _as_object(schema: Wire, rules: SchemaRules, report: Report) -> Wire:
         schema = {"type": "object", **without(schema, "type")}
     if "properties" not in schema:
         schema = {**schema, "properties": {}}
-    return prune_required(noted(schema, notes), "", report)
+    return noted(schema, notes)

@@ -14,8 +14,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Wire
 from dragoman.core.schema_rules import Cycles
 from dragoman.schemas.merge import DEEPEST_REF, intersect
-from dragoman.schemas.tidy import prune_required
-from dragoman.schemas.walk import BRANCHES, Report, children, map_children, noted, resolve, types_of, without
+from dragoman.schemas.walk import Report, children, map_children, noted, resolve, types_of, without
 
 _WORDS_ONLY = frozenset({"$ref", "title", "description"})
 
@@ -29,7 +28,7 @@ def settle_references(root: Wire, report: Report, cycles: Cycles, *, beside: boo
     return without(_inlined(root, root, "", report, ()), "$defs")
 
 
-def drop_broken_references(schema: Any, root: Wire, path: str, report: Report, under: str = "") -> Any:
+def drop_broken_references(schema: Any, root: Wire, path: str, report: Report) -> Any:
     """`schema` without references that point nowhere or to another document, which nobody fetches."""
     if not is_object(schema):
         return schema
@@ -38,11 +37,7 @@ def drop_broken_references(schema: Any, root: Wire, path: str, report: Report, u
         schema = without(schema, "$ref")
         report.changed(f"{path}.$ref", "points nowhere: its name went to the description")
         schema = noted(schema, [f"see {ref}"])
-    if under not in BRANCHES:
-        schema = prune_required(schema, path, report)
-    return map_children(
-        schema, path, lambda child, at, key: drop_broken_references(child, root, at, report, key)
-    )
+    return map_children(schema, path, lambda child, at, _key: drop_broken_references(child, root, at, report))
 
 
 def _is_broken(ref: str, root: Wire) -> bool:

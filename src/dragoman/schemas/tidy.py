@@ -51,8 +51,8 @@ _KNOWN = frozenset(
 )
 
 
-def tidy(schema: Any, path: str, report: Report, under: str = "", depth: int = 0) -> Any:
-    """A valid schema: an object, or the boolean that was given. `under`: the keyword it stands under."""
+def tidy(schema: Any, path: str, report: Report, depth: int = 0) -> Any:
+    """A valid schema: an object, or the boolean that was given."""
     if isinstance(schema, bool):
         return schema
     if not is_object(schema):
@@ -63,18 +63,25 @@ def tidy(schema: Any, path: str, report: Report, under: str = "", depth: int = 0
     shaped = _shaped(_from_older_drafts(schema, path, report), path, report)
     spelled = _spell_types(shaped, path, report)
 
-    def visit(child: Any, at: str, keyword: str) -> Any:
-        return tidy(child, at, report, keyword, depth + 1)
+    def visit(child: Any, at: str, _keyword: str) -> Any:
+        return tidy(child, at, report, depth + 1)
 
-    tidied = map_children(spelled, path, visit)
-    # a branch may require what only the schema around it declares
-    return tidied if under in BRANCHES else prune_required(tidied, path, report)
+    return map_children(spelled, path, visit)
+
+
+def prune_all_required(schema: Any, path: str, report: Report, under: str = "") -> Any:
+    """`prune_required` in the whole schema. A branch may require what only the schema around it declares."""
+    if not is_object(schema):
+        return schema
+    pruned = schema if under in BRANCHES else prune_required(schema, path, report)
+    return map_children(pruned, path, lambda child, at, key: prune_all_required(child, at, report, key))
 
 
 def prune_required(schema: Wire, path: str, report: Report) -> Wire:
     """`required` without names that no property has, where the properties are all in sight.
 
-    Gemini, OpenAI and xAI refuse such a name (G81: weave#451, cc-switch#5315).
+    Gemini and xAI refuse such a name, also behind Chat and Responses (G81: weave#451, cc-switch#5315).
+    Claude takes it (probelabs/probe#569).
     """
     properties, required = schema.get("properties"), schema.get("required")
     composed = any(key in schema for key in ("$ref", "anyOf", "oneOf", "allOf"))

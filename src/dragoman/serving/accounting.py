@@ -49,13 +49,15 @@ class Accounting(Struct, frozen=True, kw_only=True):
     # The fields that ask for the usage of a stream, where it comes on request; what marks its event then
     usage_request: Mapping[str, Mapping[str, Any]] = {}
     usage_event: str = ""
+    usage_alias: Mapping[str, Mapping[str, Any]] = {}  # fields of some servers that ask for the same
 
     def asks_usage(self, wire: Wire) -> bool:
         """Whether the client itself asks for what `usage_request` says."""
-        return all(
-            is_object(own := wire.get(name)) and own.items() >= fields.items()
-            for name, fields in self.usage_request.items()
-        )
+        return _holds(wire, self.usage_request)
+
+    def shows_usage(self, wire: Wire) -> bool:
+        """Whether the client expects the event of `usage_event`."""
+        return self.asks_usage(wire) or (bool(self.usage_alias) and _holds(wire, self.usage_alias))
 
     def facts(self, reply: Wire, model_field: str) -> ReplyFacts:
         return ReplyFacts(reply.get(model_field), self.counted(reply), self.calls(reply))
@@ -67,3 +69,10 @@ class Accounting(Struct, frozen=True, kw_only=True):
             return self.usage(usage) if is_object(usage) else None
         except WireError:
             return None
+
+
+def _holds(wire: Wire, expected: Mapping[str, Mapping[str, Any]]) -> bool:
+    return all(
+        is_object(given := wire.get(name)) and given.items() >= fields.items()
+        for name, fields in expected.items()
+    )

@@ -11,6 +11,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Message, Request, Text, ToolChoice, ToolDeclaration, Wire
 from dragoman.profiles import profile_of
 from dragoman.protocols.gemini import CODEC
+from dragoman.protocols.gemini.tools import decode_schema
 
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -488,3 +489,13 @@ def test_strict_tools_are_validated(choice: ToolChoice | None, config: Wire):
     body = CODEC.encode_request(request, losses)
     assert body["toolConfig"]["functionCallingConfig"] == config
     assert not list(losses)
+
+
+def test_the_order_of_properties_is_that_of_the_target() -> None:
+    """Models write the properties of a schema in its order."""
+    inner = {"type": "OBJECT", "properties": {"x": {}, "y": {}}, "propertyOrdering": ["y", "x", "z", 1]}
+    given = {"type": "OBJECT", "properties": {"a": {}, "b": {}, "c": inner}, "property_ordering": ["c", "a"]}
+    schema = decode_schema(given, "s")
+    assert list(schema["properties"]) == ["c", "a", "b"]
+    assert list(schema["properties"]["c"]["properties"]) == ["y", "x"]
+    assert schema.keys() == {"type", "properties"}

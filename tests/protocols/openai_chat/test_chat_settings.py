@@ -56,8 +56,8 @@ READ: dict[str, tuple[Wire, Settings, list[str]]] = {
     ),
     "reasoning of OpenRouter": (
         {"reasoning": {"effort": "high", "max_tokens": 2000, "exclude": True}},
-        Settings(effort="high", budget=2000),
-        ["dropped reasoning.exclude: only openai-chat has this"],
+        Settings(effort="high", budget=2000, show_reasoning=False),
+        [],
     ),
     "reasoning switched off": ({"reasoning": {"enabled": False}}, Settings(effort="none"), []),
     "user": ({"user": "u"}, Settings(user="u"), []),

@@ -268,8 +268,8 @@ ClientStream = ForwardedStream | TranslatedStream | StoredStream | JoinedStream 
 
 def _budgeted(stream: ForwardedStream | TranslatedStream, request: RoutedRequest) -> BudgetedStream:
     accounting = request.arrived.protocol_server.accounting
-    asked = not accounting.usage_request or accounting.asks_usage(request.body.wire)
-    return BudgetedStream(stream, request.arrived.record, "" if asked else accounting.usage_event)
+    shown = accounting.shows_usage(request.body.wire)
+    return BudgetedStream(stream, request.arrived.record, "" if shown else accounting.usage_event)
 
 
 class StreamRelay:

@@ -67,10 +67,11 @@ _DELTAS: dict[type, tuple[str, str]] = {
 class _OpenBlock:
     """A block that is open. A text or thinking block is announced with its first content."""
 
-    __slots__ = ("announced", "json", "key", "kind", "part")
+    __slots__ = ("announced", "cited", "json", "key", "kind", "part")
 
     def __init__(self, part: AnyPart) -> None:
         self.part, self.announced = part, False
+        self.cited = len(part.citations) if isinstance(part, Text) else 0
         self.kind, self.key = _DELTAS.get(type(part), ("", ""))
         self.json: list[str] | None = [] if isinstance(part, ToolCall | Foreign) else None
 
@@ -170,6 +171,7 @@ class StreamDecoder:
             self._stop = decode_stop(message, self._called, self._losses)
         for key in ("stop_reason", "stop_sequence"):
             message.rest.pop(key, None)
+        message.where = ""  # the place in a whole reply
         extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
         if usage:
             extras[PROTOCOL_NAME]["usage"] = self._usage.copy()
@@ -234,7 +236,9 @@ class StreamDecoder:
                 state = unseal_state(signature, PROTOCOL_NAME)
                 return (*block.announce(index), PartDelta(index, state=state)) if signature else ()
             case Text(), {"type": "citations_delta"}:
-                citation = decode_citation(delta.get("citation"), f"{where}.citations", self._losses)
+                place = f"{where}.citations[{block.cited}]"
+                block.cited += 1
+                citation = decode_citation(delta.get("citation"), place, self._losses)
                 return (*block.announce(index), PartDelta(index, citation=citation))
             case Foreign() as part, {"type": "compaction_delta"}:
                 filled = {key: value for key, value in delta.items() if key != "type"}
@@ -279,7 +283,10 @@ class StreamDecoder:
         delta = Fields(body.get("delta") or {}, "delta", PROTOCOL_NAME)
         usage = Fields(body.get("usage") or {}, "usage", PROTOCOL_NAME)
         self._usage.update({key: value for key, value in usage.rest.items() if value is not None})
-        has_stop = bool(delta.rest.get("stop_reason"))
+        reason = delta.rest.get("stop_reason")
+        if reason is not None and type(reason) is not str:
+            raise delta.wrong("stop_reason", "str", reason)
+        delta.where = ""  # from here on losses name the place in a whole reply
         stop = decode_stop(delta, self._called, self._losses)
         delta.rest.pop("stop_reason", None)
         beside = Fields(body, "", PROTOCOL_NAME)
@@ -287,7 +294,7 @@ class StreamDecoder:
             beside.rest.pop(key, None)
         for fields in (delta, beside):
             self._extras |= fields.extras(self._losses, quiet=QUIET_RESPONSE)[PROTOCOL_NAME]
-        if not has_stop:
+        if not reason:
             return ()
         self._stop = stop
         return self._settle(complete=stop.reason not in CUT)

@@ -214,14 +214,16 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
         losses.dropped(chunk.where, "a source without a URL", "citation")
         return None
     found = Citation(url, source.text("title"), source.text("text"), where=chunk.where)
+    domain = source.rest.get("domain")
+    if domain == found.title or f"//{domain}/" in f"{url}/":
+        source.rest.pop("domain", None)  # it repeats what is carried
     for fields in (source, chunk):
         _report_detail(fields, chunk.where, losses)
     return found
 
 
 def _report_detail(fields: Fields, where: str, losses: Losses) -> None:
-    """`domain` repeats the URL."""
-    if unknown := [key for key, value in fields.rest.items() if value and key != "domain"]:
+    if unknown := [key for key, value in fields.rest.items() if value]:
         report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
 
 

@@ -299,7 +299,7 @@ def _encode_answer_of(result: ToolResult, inside: bool, losses: Losses) -> Wire:
         note = f"Binary content of type {', '.join(types)} was processed."
         losses.invented(result.where, f"a result needs a text: {note}", "result.text")
         return encode_answer(note, result.failed)
-    return encode_answer("".join(texts), result.failed)
+    return encode_answer("\n\n".join(texts), result.failed)
 
 
 def _decode_result_media(part: Any, where: str, losses: Losses) -> Media | Foreign:

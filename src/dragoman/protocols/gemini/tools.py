@@ -200,11 +200,12 @@ def _encode_mode(choice: ToolChoice, strict: bool) -> Wire:
 
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
-_HINTS = frozenset({"propertyOrdering", "nullable"})  # an order of keys means nothing elsewhere
+_HINTS = frozenset({"propertyOrdering", "nullable"})
 _DEEPEST = 100
 
 
 def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
+    """`propertyOrdering` becomes the order of the properties, in which models write them."""
     if not is_object(schema):
         raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(schema)}")
     if depth > _DEEPEST:
@@ -214,6 +215,8 @@ def decode_schema(schema: Any, where: str, depth: int = 0) -> Wire:
     for key, value in source.items():
         if key not in _HINTS:
             wire[_RENAMED.get(key, key)] = _decode_keyword(key, value, f"{where}.{key}", depth)
+    if is_array(order := source.get("propertyOrdering")) and is_object(named := wire.get("properties")):
+        wire["properties"] = {name: named[name] for name in (*order, *named) if name in named}
     if wire.get("type") in ("", None):
         wire.pop("type", None)
     if "example" in wire:

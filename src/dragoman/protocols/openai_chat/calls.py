@@ -18,6 +18,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Extras, Foreign, Media, State, Text, ToolCall, ToolResult, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.seal import seal_state, unseal_state
+from dragoman.protocols.openai import lifetime
 from dragoman.protocols.openai_chat.media import encode_media
 from dragoman.protocols.openai_chat.parts import decode_content, encode_part
 from dragoman.protocols.openai_chat.wire import (
@@ -157,7 +158,8 @@ def decode_result(fields: Fields, role: str, losses: Losses) -> ToolResult:
     extras = leftovers(fields, losses, _QUIET_RESULT)
     if role == "function":
         extras[PROTOCOL_NAME]["role"] = role
-    return ToolResult(call_id, name, tuple(content), where=fields.where, extras=extras)
+    cache = lifetime(fields.rest.get("cache_control"))
+    return ToolResult(call_id, name, tuple(content), cache=cache, where=fields.where, extras=extras)
 
 
 _QUIET_RESULT = QUIET_MESSAGE | {"name"}

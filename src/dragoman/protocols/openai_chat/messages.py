@@ -89,7 +89,31 @@ def _decode_other(message: Any, where: str, losses: Losses) -> Message:
         case _:
             expected = "developer, system, user, assistant, tool or function"
             raise WireError(PROTOCOL_NAME, f"{where}.role", f"expected {expected}, got {role!r}")
+    parts = _marked(parts, lifetime(fields.rest.get("cache_control")), where)
     return Message(role, parts, where=where, extras=leftovers(fields, losses, QUIET_MESSAGE))
+
+
+def _marked(parts: tuple[AnyPart, ...], cache: str, where: str) -> tuple[AnyPart, ...]:
+    """LiteLLM's `cache_control` of a message marks its last part, which takes the place of the message."""
+    if not (cache and parts):
+        return parts
+    return (*parts[:-1], replace(parts[-1], cache=cache, where=where))
+
+
+def _unmarked(message: Message) -> Message:
+    """Back to its own protocol: the mark stands at the message, not at a part."""
+    parts = [
+        replace(part, cache="", content=tuple([replace(each, cache="") for each in part.content]))
+        if isinstance(part, ToolResult)
+        else replace(part, cache="")
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
+
+
+def _is_marked_whole(message: Message) -> bool:
+    of = message.parts[0] if len(message.parts) == 1 and type(message.parts[0]) is ToolResult else message
+    return of.extras is not None and "cache_control" in of.extras.get(PROTOCOL_NAME, ())
 
 
 class DecodeChatMessages(Fold, frozen=True):
@@ -142,6 +166,8 @@ class _ChatWriter(FoldRun):
         entries: list[Wire] = []
         self.entries = entries
         for message in items:
+            if _is_marked_whole(message):
+                message = _unmarked(message)
             if self.is_leading:
                 if _is_foreign_system(message):
                     self.front += message.parts

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
 from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Request, Wire
 from dragoman.core.model_profile import ModelProfile
@@ -37,6 +38,8 @@ def decode_head(body: Wire, losses: Losses) -> Request:
         extras={PROTOCOL_NAME: fields.rest.copy()},
         settings=decode_settings(fields, losses),
     )
+    if is_object(usage := fields.rest.get("usage")) and usage.keys() <= {"include"}:
+        del fields.rest["usage"]  # OpenRouter's word for include_usage: a reply always counts its tokens
     fields.extras(losses, quiet=QUIET_REQUEST)
     return request
 

@@ -7,7 +7,7 @@ refusal and, from many servers, for a reply with calls (G26).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -58,6 +58,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     usage, created = fields.rest.get("usage"), fields.rest.get("created")
     if is_object(usage):
         report_usage(usage, losses)
+    report_logprobs(choice.rest.get("logprobs"), losses)
     rest = leftovers(choice, losses, QUIET_CHOICE)[PROTOCOL_NAME]
     rest["message"] = leftovers(message, losses, QUIET_MESSAGE)[PROTOCOL_NAME]
     id, model = fields.nonempty("id"), fields.nonempty("model")
@@ -72,6 +73,11 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         whole_seconds(created),
         extras=extras,
     )
+
+
+def report_logprobs(logprobs: Any, losses: Losses) -> None:
+    if is_object(logprobs) and any(logprobs.values()):
+        losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} has this", "response.logprobs")
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:

@@ -27,6 +27,8 @@ SPELLING = {
     "output.strict": "response_format.json_schema.strict",
     "effort": "reasoning_effort|reasoning",
     "budget": "reasoning.max_tokens|reasoning",
+    "show_reasoning": "include_reasoning|reasoning_format|reasoning.exclude",
+    "seed": "random_seed|seed",
     "parallel": "parallel_tool_calls",
     "user": "safety_identifier|user",
     "cache_key": "prompt_cache_key",
@@ -43,8 +45,11 @@ SPELLING = {
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
-    effort, budget = _decode_effort(fields, losses)
     values = fields.read(_READ)
+    effort, budget, hidden = _decode_effort(fields, losses)
+    shown = _decode_shown(fields, hidden)
+    if (seed := fields.integer("random_seed")) is not None:
+        values.setdefault("seed", seed)
     if (most := fields.integer("max_completion_tokens")) is not None:
         values["max_tokens"] = most
     if (user := fields.take("safety_identifier", str)) is not None:
@@ -52,7 +57,8 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
             why = f"safety_identifier stands for the user: {values['user']!r} is not sent"
             losses.dropped("user", why, "setting.user")
         values["user"] = user
-    return Settings(output=_decode_output(fields, losses), effort=effort, budget=budget, **values)
+    output = _decode_output(fields, losses)
+    return Settings(output=output, effort=effort, budget=budget, show_reasoning=shown, **values)
 
 
 def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Wire:
@@ -153,13 +159,22 @@ _SAMPLING = GivenSettings(
 _DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
 
-def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int | None]:
-    """`reasoning_effort`, or OpenRouter's `reasoning` with an effort or a budget."""
-    effort, budget = fields.take("reasoning_effort", str), None
+def _decode_shown(fields: Fields, hidden: bool | None) -> bool | None:
+    """`include_reasoning` (OpenRouter, vLLM), `reasoning.exclude` (OpenRouter), `reasoning_format` (Groq)."""
+    shown = fields.take("include_reasoning", bool)
+    format = fields.take("reasoning_format", str)
+    if shown is None and format is not None:
+        shown = format != "hidden"
+    return (None if hidden is None else not hidden) if shown is None else shown
+
+
+def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int | None, bool | None]:
+    """`reasoning_effort`, or OpenRouter's `reasoning` with an effort or a budget, and its `exclude`."""
+    effort, budget, hidden = fields.take("reasoning_effort", str), None, None
     wider = fields.fields("reasoning") if is_object(fields.rest.get("reasoning")) else None
     if wider is not None:
         effort, budget = effort or wider.take("effort", str), wider.integer("max_tokens")
-        enabled = wider.take("enabled", bool)
+        enabled, hidden = wider.take("enabled", bool), wider.take("exclude", bool)
         if enabled is False:
             effort = "none"
         elif enabled and effort is None and budget is None:
@@ -168,7 +183,7 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
     if effort is not None and effort not in _EFFORTS:
         losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}", "setting.effort")
         effort = None
-    return effort, budget  # pyright: ignore[reportReturnType] - checked above
+    return effort, budget, hidden  # pyright: ignore[reportReturnType] - checked above
 
 
 def _encode_effort(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Effort | None:

@@ -44,6 +44,7 @@ from dragoman.protocols.openai_chat.response import (
     decode_stop,
     decode_usage,
     is_cut,
+    report_logprobs,
     report_matched_stop,
     report_usage,
 )
@@ -51,7 +52,7 @@ from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssem
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
-_KNOWN_CHOICE = QUIET_CHOICE | {"delta", "logprobs"}
+_KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
 _KNOWN_DELTA = _EXTENSIONS | frozenset(
     {
@@ -201,13 +202,12 @@ class StreamDecoder:
             self._delta(delta)
         elif delta is not None:
             raise WireError(PROTOCOL_NAME, "choices[0].delta", f"expected an object, got {describe(delta)}")
-        finish, logprobs = choice.get("finish_reason"), choice.get("logprobs")
+        finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, _KNOWN_CHOICE, "choices[0]")
             report_matched_stop(choice, self._losses)
-        if is_object(logprobs) and any(logprobs.values()):
-            self._losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} has this", "response.logprobs")
+        report_logprobs(choice.get("logprobs"), self._losses)
 
     def _delta(self, delta: Wire) -> None:
         """One chunk may hold every kind at once; the order is reasoning, text, calls (G11)."""

@@ -241,5 +241,8 @@ def _wants_usage(request: Request | None) -> bool:
     """A Chat client gets the usage chunk if it requests one; without a request it is always sent."""
     if request is None or request.extras is None or PROTOCOL_NAME not in request.extras:
         return True
-    options = own(request.extras, PROTOCOL_NAME).get("stream_options")
-    return is_object(options) and options.get("include_usage") is True
+    extras = own(request.extras, PROTOCOL_NAME)
+    options, usage = extras.get("stream_options"), extras.get("usage")
+    return (is_object(options) and options.get("include_usage") is True) or (
+        is_object(usage) and usage.get("include") is True
+    )

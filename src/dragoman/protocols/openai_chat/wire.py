@@ -147,7 +147,7 @@ NO_EXTRAS: Extras = {PROTOCOL_NAME: {}}  # of a value that came from Chat; share
 REQUIRED_MESSAGE: Wire = {"role": "assistant", "content": None, "refusal": None}  # of a reply
 
 QUIET_REQUEST = word_set("stream stream_options tools functions parallel_tool_calls")
-QUIET_MESSAGE = word_set("role content")
+QUIET_MESSAGE = word_set("role content cache_control")
 QUIET_CALL = word_set("type index arguments extra_content")
 # Metadata of a response that no other protocol can express
 QUIET_RESPONSE = word_set(
@@ -156,7 +156,7 @@ QUIET_RESPONSE = word_set(
 )
 QUIET_CHOICE = word_set(
     "index finish_reason native_finish_reason stop_reason matched_stop seed token_ids text "
-    "content_filter_results"
+    "content_filter_results logprobs"
 )
 
 

@@ -347,6 +347,7 @@ class StreamDecoder:
         "response.output_text.delta": _text,
         "response.output_text.done": _text_done,
         "response.output_text.annotation.added": _annotation,
+        "response.output_text_annotation.added": _annotation,  # as older SDKs of OpenAI spell it
         "response.refusal.delta": _refusal,
         "response.refusal.done": _refusal_done,
         "response.content_part.added": _part_added,

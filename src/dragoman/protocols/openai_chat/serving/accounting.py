@@ -71,4 +71,5 @@ ACCOUNTING = Accounting(
     call_mark=r'"type":\s*"function"',
     usage_request={"stream_options": {"include_usage": True}},
     usage_event=r'"choices":\s*\[\]',
+    usage_alias={"usage": {"include": True}},  # OpenRouter
 )
