@@ -20,13 +20,13 @@ from dragoman.gateway.upstreams import affinity, attempts, pools, routing
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.hosted import web_fetch
 from dragoman.hosted.settings import HostedSettings, WebSearchSettings
-from dragoman.http.server import ServerTimeouts
+from dragoman.http.server import ServerLimits
 from dragoman.profiles import ProviderSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/promises.md"
 MIB = 1024 * 1024
-POLICY, SERVER = RetryPolicy(), ServerTimeouts()
+POLICY, SERVER = RetryPolicy(), ServerLimits()
 # Those that no setting changes, as the page calls them, in its units
 FIXED: dict[str, float] = {
     "values in a body": MOST_VALUES,

@@ -13,7 +13,7 @@ import uvicorn
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.process.serve import bind, url
-from dragoman.http.server import Application, HttpServer, ServerTimeouts, run
+from dragoman.http.server import Application, HttpServer, ServerLimits, run
 from waiting import wait_until
 
 
@@ -23,7 +23,7 @@ def running(app: Any) -> contextlib.AbstractContextManager[str]:
 
 
 @contextlib.contextmanager
-def serving(application: Application, timeouts: ServerTimeouts | None = None, **more: Any) -> Iterator[str]:
+def serving(application: Application, timeouts: ServerLimits | None = None, **more: Any) -> Iterator[str]:
     """On our own server."""
     config = Config(port=0)
     listener = bind(config)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dragoman.core import jsontext
-from dragoman.gateway.request import Attempt, GatewayRequest, InspectedRequest, RoutedRequest
+from dragoman.gateway.request import Attempt, GatewayRequest, RoutedRequest
 from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import asking, send
 from gateway.running import running
@@ -64,4 +64,4 @@ def _retained() -> list[object]:
     return [each for each in gc.get_objects() if type(each) in _VALUES]
 
 
-_VALUES = (GatewayRequest, InspectedRequest, RoutedRequest, Attempt)
+_VALUES = (GatewayRequest, RoutedRequest, Attempt)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from dragoman.http.server import ServerTimeouts
+from dragoman.http.server import ServerLimits
 from gateway.running import serving
 from http_server.clients import LARGEST, Echo, Raw
 from waiting import wait_until
 
-HASTY = ServerTimeouts(idle=1, head=1, body=0.5, min_rate=1_000_000, unread=0.5, linger=0.5)
+HASTY = ServerLimits(idle=1, head=1, body=0.5, min_rate=1_000_000, unread=0.5, linger=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.http.server import MemoryBudget, ServerTimeouts
+from dragoman.http.server import MemoryBudget, ServerLimits
 from gateway.running import serving
 from http_server.clients import Echo, Raw
 from http_server.test_connection import post
@@ -102,7 +102,7 @@ def test_an_upgrade_without_a_body(client: Raw) -> None:
 
 
 def test_a_slow_body_is_the_clients_timeout() -> None:
-    hasty = ServerTimeouts(body=0.2, min_rate=1_000_000)
+    hasty = ServerLimits(body=0.2, min_rate=1_000_000)
     with serving(Gateway(Config(), AccessLog(lambda line: None)), hasty) as url:
         raw = Raw(url)
         raw.say(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
@@ -150,7 +150,7 @@ def test_a_full_gateway_refuses_requests_before_their_body() -> None:
 
 
 def test_connections_of_one_address_are_bounded() -> None:
-    with serving(Echo(), connections_per_address=2) as url:
+    with serving(Echo(), ServerLimits(connections_per_address=2)) as url:
         first, second = Raw(url), Raw(url)
         for raw in (first, second):
             raw.say(post("/a"))

@@ -46,7 +46,7 @@ from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTI
 from dragoman.gateway.handlers.conversations import ConversationsHandler
 from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
-from dragoman.gateway.handlers.generate import GenerateHandler
+from dragoman.gateway.handlers.generate import GenerateHandler, RoundRunner
 from dragoman.gateway.handlers.models import ModelsHandler
 from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
 from dragoman.gateway.handlers.request_reader import RequestReader, UnreadableBody
@@ -62,7 +62,7 @@ from dragoman.gateway.observability.redaction import Redactor
 from dragoman.gateway.observability.wire_log import LoggedTransport, WireLog
 from dragoman.gateway.request import AttemptFailed, ExchangeRecord, GatewayRequest
 from dragoman.gateway.upstreams.affinity import Affinity
-from dragoman.gateway.upstreams.attempts import Attempts
+from dragoman.gateway.upstreams.attempts import Attempts, Upstreams
 from dragoman.gateway.upstreams.pools import Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import UnknownModel, rule_for
@@ -156,8 +156,8 @@ class Gateway:
         )
         self.keep_alives = KeepAliveTicker(policy)
         self._wire_log = WireLog(self.access_log.write, self._redactor) if config.verbose else None
-        self._upstreams = _Upstreams(self.client)
-        self._transport: Transport = self._upstreams
+        self._transports = _Transports(self.client)
+        self._transport: Transport = self._transports
         if self._wire_log:
             self._transport = LoggedTransport(self._transport, self._wire_log)
         if self.recorder:
@@ -203,27 +203,22 @@ class Gateway:
 
     def _build_routes(self) -> None:
         config = self.config
-        self._upstreams.configure(config, self.memory)
+        self._transports.configure(config, self.memory)
         sessions = UpstreamSessions(self.store, config.keys, self.access_log.write)
-        self.attempts = Attempts(
-            self._transport,
-            self.circuit_breakers,
-            self.admission.slots,
-            self._policy,
-            sessions,
-            self._cut_ids,
-            self._pools,
+        upstreams = Upstreams(
+            self._transport, self.circuit_breakers, self.admission.slots, self._pools, self._policy
         )
+        self.attempts = Attempts(upstreams, sessions, self._cut_ids)
         limit = config.failed_keys_per_minute if config.keys else 0
         if self._failed_keys and limit:
             self._failed_keys.limit = limit  # wrong keys of before a reload still count
         else:
             self._failed_keys = FailedKeys(limit) if limit else None
-        self._rows = self._endpoints()
+        self._rows = self._endpoints(upstreams)
         self._routes = RouteTable(self._rows + self._extensions)
 
-    def _endpoints(self) -> list[tuple[Route, Endpoint]]:
-        handlers = self._handlers()
+    def _endpoints(self, upstreams: Upstreams) -> list[tuple[Route, Endpoint]]:
+        handlers = self._handlers(upstreams)
         names = protocol_names()
         rows = [
             (route, Endpoint(codec(name), server(name), handlers[route.action], route.action == "websocket"))
@@ -235,22 +230,17 @@ class Gateway:
             (route, Endpoint(*first, handlers[route.action], own=True)) for route in own_routes.ROUTES
         ]
 
-    def _handlers(self) -> dict[str, Handler]:
-        config, slots, transport = self.config, self.admission.slots, self._transport
+    def _handlers(self, upstreams: Upstreams) -> dict[str, Handler]:
+        config, transport = self.config, self._transport
         stored_turns = StoredTurns(self.store, self._log_store_error, config.max_body)
         files = RequestFiles(self.jobs.batches.table, config.max_body)
         reader = RequestReader(config, stored_turns, self._wire_log, self._cut_ids, files)
         compactor = Compactor(self.attempts)
         background = self.jobs.background
         self._warm_up = WarmUpHandler(reader).answer
+        rounds = RoundRunner(self.attempts, compactor, self._hosted)
         self._generate = generate = GenerateHandler(
-            reader,
-            self.attempts,
-            self.keep_alives,
-            compactor,
-            background.accept,
-            config.request_timeout,
-            self._hosted,
+            reader, rounds, self.keep_alives, background.accept, config.request_timeout
         ).answer
         conversations = ConversationsHandler(stored_turns.conversations, config.max_body)
         models = ModelsHandler(config)
@@ -262,8 +252,8 @@ class Gateway:
         return {
             "generate": generate,
             "compact": CompactHandler(reader, compactor, transport).answer,
-            "count": CountTokensHandler(reader, slots, transport).answer,
-            "forward": ForwardHandler(config, transport, slots, self.circuit_breakers, self._pools).answer,
+            "count": CountTokensHandler(reader, upstreams).answer,
+            "forward": ForwardHandler(config, upstreams).answer,
             "search": SearchHandler(config, self._hosted).answer,
             "models": models.list,
             "model": models.retrieve,
@@ -296,7 +286,7 @@ class Gateway:
             task.cancel()
         await self.jobs.stop()
         await self.admission.close()
-        await self._upstreams.close()
+        await self._transports.close()
         if self._hosted:
             await self._hosted.close()
         await self.store.close()
@@ -344,7 +334,7 @@ class Gateway:
         if self._observes:
             request = self._observed(request)
         try:
-            request = self._admitted(request)
+            request = self._admit(request)
             if request.admission:
                 request.admission.arrive()  # before its body is read
                 if request.caller and request.caller.limited:
@@ -354,11 +344,7 @@ class Gateway:
             record.gone = request.incoming.gone
             raise
         except Exception as error:
-            if isinstance(error, StoreError):
-                self._log_store_error(error)
-            failure = _failure(error)
-            body = error.body if isinstance(error, AttemptFailed) else b""
-            record.crash = error if failure is CRASHED else None
+            failure, body = self._note_failure(error, record)
         finally:
             if request.admission:
                 request.admission.leave()
@@ -376,7 +362,16 @@ class Gateway:
                     request.recording.headers = request.writer.headers
                     self.recorder.finish(request.recording, record, rule_for(self.config, record.model))
 
-    def _admitted(self, request: GatewayRequest) -> GatewayRequest:
+    def _note_failure(self, error: Exception, record: ExchangeRecord) -> tuple[Failure, bytes]:
+        """The failure, and its body where an upstream wrote one."""
+        if isinstance(error, StoreError):
+            self._log_store_error(error)
+        failure = _failure(error)
+        if failure is CRASHED:
+            record.crash = error
+        return failure, error.body if isinstance(error, AttemptFailed) else b""
+
+    def _admit(self, request: GatewayRequest) -> GatewayRequest:
         """The request with its sender. Raises AttemptFailed where it has no valid key."""
         record, caller = request.record, request.caller
         if caller is None:
@@ -576,7 +571,7 @@ def _retry_headers(seconds: float | None) -> Headers:
     return [(b"retry-after", b"%d" % whole), (b"retry-after-ms", b"%d" % round(seconds * 1000))]
 
 
-class _Upstreams:
+class _Transports:
     """The embedded demo model for `demo:` URLs, WebSocket for `ws:` and `wss:`, HTTP for all others."""
 
     def __init__(self, client: Client) -> None:

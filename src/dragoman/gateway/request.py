@@ -1,8 +1,7 @@
 """The values of a request on its way through the gateway, and the record that logs are written from.
 
     GatewayRequest    it arrived, and its sender is known      made in `app.py`
-    InspectedRequest  its body was read                        made by `RequestReader`
-    RoutedRequest     its targets and its stored turns are     made by `RequestReader`; one for each round
+    RoutedRequest     its body was read, its targets found     made by `RequestReader`; one for each round
     Attempt           one try at one upstream                  made by `Attempts`
 
 All are frozen. What changes on the way is in `ExchangeRecord`, from which access log, metrics and traces are
@@ -168,21 +167,11 @@ def _digest(key: str) -> str:
     return blake2s(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class InspectedRequest(Struct, frozen=True, eq=False):
-    """A request whose body was read. `compaction` is what the client asks for."""
-
-    arrived: GatewayRequest
-    body: Body
-    model: str
-    stream: bool
-    compaction: Compaction | None = None
-
-
 class RoutedRequest(Struct, frozen=True, eq=False):
     """What is sent to one of `targets`, in order of preference; made by `RequestReader`.
 
-    A request that takes several rounds has one of these for each. `compaction`: as in InspectedRequest; in a
-    round that only makes the summary it has no threshold. `deferred`: it runs in the background, later.
+    A request that takes several rounds has one of these for each. `compaction` is what the client asks for;
+    in a round that only makes the summary it has no threshold. `deferred`: it runs in the background, later.
     """
 
     arrived: GatewayRequest

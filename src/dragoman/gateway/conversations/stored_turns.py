@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
 from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
-from dragoman.gateway.conversations.turn_writer import STORE_RETRY, TurnWriter, stores_turns
+from dragoman.gateway.conversations.turn_writer import STORE_RETRY, NewTurn, TurnWriter, stores_turns
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import GatewayRequest, InspectedRequest, RoutedRequest
+from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.serving.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 
@@ -41,22 +42,22 @@ class StoredTurns:
         self.conversations = ConversationTable(store, limit)
 
     async def prepare(
-        self, request: InspectedRequest, targets: Targets, codec: TurnCodec, storage: StorageRequest
+        self, request: RoutedRequest, codec: TurnCodec, storage: StorageRequest
     ) -> RoutedRequest:
         """The request joined with the stored turns that it continues, for the targets that may answer it, and
         with the writer of its own turn. Raises ConversationError where no target can."""
-        arrived = request.arrived
+        arrived, targets = request.arrived, request.targets
         history = await self._history(arrived, targets, storage)
         try:
             if storage.item_ids and history.is_known:
                 history.items = await self._items(request, codec, storage)
             if not history.is_complete(storage):
-                return _routed(request, _targets_that_store(arrived, codec, storage, targets, history.items))
+                return replace(request, targets=_targets_that_store(request, codec, storage, history.items))
             if storage.background and _runs_here(arrived, targets):
                 if arrived.lane:
                     raise ConversationError(_NOT_OVER_WEBSOCKET)
-                return _routed(request, targets, deferred=True)
-            return await self._join(request, targets, codec, storage, history)
+                return replace(request, deferred=True)
+            return await self._continue(request, codec, storage, history)
         except BaseException:
             if history.lock:
                 await history.lock.release()
@@ -82,44 +83,40 @@ class StoredTurns:
             history.is_known = conversation is not None
         return history
 
-    async def _join(
+    async def _continue(
+        self, request: RoutedRequest, codec: TurnCodec, storage: StorageRequest, history: _History
+    ) -> RoutedRequest:
+        arrived, given, turns, items = request.arrived, request.body, history.turns, history.items
+        stores = arrived.route.action == "generate" and bool(
+            storage.store or arrived.lane or arrived.background_run or history.lock
+        )
+        if not (stores or turns or items) and codec.join(given.glance, (), {}) is given.glance:
+            return request
+        body = await run_for(len(given.data) + history.size, _join, request, codec, turns, items)
+        if arrived.lane and (turns or not storage.item_ids):
+            _refuse_unanswered(codec, body.wire)
+        if not stores:
+            return replace(request, body=body)
+        if storage.required and self.store.is_away:
+            await self.store.check()  # before a model is asked and paid for what cannot be kept
+        writer = self._writer(request, codec, storage, history, body)
+        return replace(request, turn_writer=writer, conversation=history.lock)
+
+    def _writer(
         self,
-        request: InspectedRequest,
-        targets: Targets,
+        request: RoutedRequest,
         codec: TurnCodec,
         storage: StorageRequest,
         history: _History,
-    ) -> RoutedRequest:
-        arrived, given = request.arrived, request.body
-        lane, run, turns, items = arrived.lane, arrived.background_run, history.turns, history.items
-        stores = storage.store or lane or run or history.lock
-        if not (stores or turns or items) and codec.join(given.glance, (), {}) is given.glance:
-            return _routed(request, targets)
-        size = len(given.data) + sum(turn.size for turn in turns)
-        wire = given.wire
-        body = await run_for(size, _joined, request, codec, turns, items)
-        is_whole = turns or not (storage.previous_id or storage.conversation or storage.item_ids)
-        if lane and is_whole and (failure := codec.unanswered(body.wire)):
-            raise ConversationError(failure)
-        if not stores or arrived.route.action != "generate":
-            return _routed(request, targets, body)
-        if storage.required and self.store.is_away:
-            await self.store.check()  # before a model is asked and paid for what cannot be kept
-        writer = (run.turn_writer if run else TurnWriter)(
-            codec,
-            self.store,
-            arrived.owner,
-            arrived.client,
-            storage,
-            codec.new_items(body.wire if history.held else codec.join(wire, (), items)),
-            wire,
-            body,
-            self._report,
-            None if history.held else storage.previous_id or None,
-            lane,
-            history.lock,
-        )
-        return _routed(request, targets, turn_writer=writer, conversation=history.lock)
+        body: Body,
+    ) -> TurnWriter:
+        """A turn that its connection remembers is stored whole: the turns before it may not be stored."""
+        arrived, given = request.arrived, request.body.wire
+        new = body.wire if history.held else codec.join(given, (), history.items)
+        previous = None if history.held else storage.previous_id or None
+        turn = NewTurn(arrived, codec, storage, given, body, codec.new_items(new), previous, history.lock)
+        run = arrived.background_run
+        return (run.turn_writer if run else TurnWriter)(turn, self.store, self._report)
 
     async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
         """The turns up to `id`, oldest first; empty where it is not stored here."""
@@ -159,7 +156,7 @@ class StoredTurns:
         return conversation
 
     async def _items(
-        self, request: InspectedRequest, codec: TurnCodec, storage: StorageRequest
+        self, request: RoutedRequest, codec: TurnCodec, storage: StorageRequest
     ) -> dict[str, Wire]:
         """The stored items that a request refers to. Each reference becomes a copy of its item, so together
         they are bounded before the request is built."""
@@ -188,6 +185,11 @@ class _History(Struct):
     lock: LockedConversation | None = None
     is_known: bool = True
 
+    @property
+    def size(self) -> int:
+        """Bytes of the turns."""
+        return sum(turn.size for turn in self.turns)
+
     def is_complete(self, storage: StorageRequest) -> bool:
         """Whether all that the request refers to is stored here."""
         if not self.is_known or (storage.previous_id and not self.turns):
@@ -195,29 +197,8 @@ class _History(Struct):
         return len(self.items) == len(set(storage.item_ids))
 
 
-def _routed(
-    request: InspectedRequest,
-    targets: Targets,
-    body: Body | None = None,
-    turn_writer: TurnWriter | None = None,
-    conversation: LockedConversation | None = None,
-    deferred: bool = False,
-) -> RoutedRequest:
-    return RoutedRequest(
-        request.arrived,
-        body or request.body,
-        request.model,
-        request.stream,
-        request.compaction,
-        targets,
-        turn_writer,
-        conversation,
-        deferred,
-    )
-
-
-def _joined(
-    request: InspectedRequest, codec: TurnCodec, past: Sequence[PastTurn], items: Mapping[str, Wire]
+def _join(
+    request: RoutedRequest, codec: TurnCodec, past: Sequence[PastTurn], items: Mapping[str, Wire]
 ) -> Body:
     wire = codec.join(request.body.wire, past, items)
     if wire is request.body.wire:
@@ -225,19 +206,21 @@ def _joined(
     return Body(jsontext.encode(wire), request.arrived.client.name, wire=wire)
 
 
+def _refuse_unanswered(codec: TurnCodec, wire: Wire) -> None:
+    if failure := codec.unanswered(wire):
+        raise ConversationError(failure)
+
+
 def _targets_that_store(
-    request: GatewayRequest,
-    codec: TurnCodec,
-    storage: StorageRequest,
-    targets: Targets,
-    items: Mapping[str, Wire],
+    request: RoutedRequest, codec: TurnCodec, storage: StorageRequest, items: Mapping[str, Wire]
 ) -> Targets:
-    """Those of `targets` that may have stored the conversation themselves: they get the request as it is."""
-    able = tuple(target for target in targets if stores_turns(request.client.name, target.provider))
+    """Those that may have stored the conversation themselves: they get the request as it is."""
+    client, server = request.arrived.client.name, request.arrived.protocol_server
+    able = tuple(target for target in request.targets if stores_turns(client, target.provider))
     if able and not items:
         return able
-    if storage.conversation and request.protocol_server.conversations:
-        raise ConversationError(request.protocol_server.conversations.unknown(storage.conversation))
+    if storage.conversation and server.conversations:
+        raise ConversationError(server.conversations.unknown(storage.conversation))
     missing = [id for id in storage.item_ids if id not in items]
     raise ConversationError(
         codec.unknown_item(missing[0]) if missing else codec.unknown_conversation(storage.previous_id)

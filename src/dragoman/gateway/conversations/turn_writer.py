@@ -16,19 +16,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec, Frame
+from dragoman.core.codec import Frame
 from dragoman.core.fields import Body
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Wire
 from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
-from dragoman.gateway.conversations.connection_turns import LaneTurns
 from dragoman.gateway.conversations.conversations import LockedConversation
 from dragoman.gateway.conversations.store import Store, StoreAway, StoredTurn, StoreError
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import AttemptFailed
+from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
 from dragoman.profiles import ProviderSettings
 from dragoman.serving.conversations import StorageRequest, TurnCodec
@@ -45,38 +46,35 @@ def stores_turns(protocol: str, provider: ProviderSettings) -> bool:
     return provider.keeps and provider.forwards(protocol)
 
 
-class TurnWriter:
-    """`body` is the request with the whole conversation, `items` only what is new in it.
+class NewTurn(Struct, frozen=True, eq=False):
+    """A request whose turn is to be stored: `given` as its client wrote it, `body` with all before it.
 
-    `previous` is the turn that the stored one refers to. `lane`: where the request came over WebSocket, its
-    connection remembers the turn, with the whole conversation, whether or not it is stored. Its items are
-    added to `conversation`.
-    `always`: also for providers that store turns themselves, because the conversation began here.
+    `items` is what is new in it, `previous` the turn that it refers to. The items are added to the
+    conversation, where it has one. Where the request came over WebSocket, its connection (`request.lane`)
+    remembers the turn, with the whole conversation, whether or not it is stored.
     """
 
-    def __init__(
-        self,
-        codec: TurnCodec,
-        store: Store,
-        owner: str,
-        client: Codec,
-        storage: StorageRequest,
-        items: list[Any],
-        given: Wire,
-        body: Body,
-        report: Callable[[StoreError], object],
-        previous: str | None = None,
-        lane: LaneTurns | None = None,
-        conversation: LockedConversation | None = None,
-    ) -> None:
-        self.codec, self.client, self.storage, self.body = codec, client, storage, body
-        self.always = bool(storage.previous_id) or not storage.store or conversation is not None
-        self._previous, self._lane, self._conversation = previous, lane, conversation
-        self._settings = codec.inherited_settings(given)
-        self._store, self._owner, self._report = store, owner, report
-        self._items, self._given = items, given
+    request: GatewayRequest
+    codec: TurnCodec
+    storage: StorageRequest
+    given: Wire
+    body: Body
+    items: list[Any]
+    previous: str | None
+    conversation: LockedConversation | None
+
+
+class TurnWriter:
+    """`always`: also for providers that store turns themselves, because the conversation began here."""
+
+    def __init__(self, turn: NewTurn, store: Store, report: Callable[[StoreError], object]) -> None:
+        self.turn, self._store, self._report = turn, store, report
+        self.codec, self.storage, self.body = turn.codec, turn.storage, turn.body
+        self.client = turn.request.client
+        self.always = bool(turn.storage.previous_id) or not turn.storage.store or bool(turn.conversation)
+        self._settings = turn.codec.inherited_settings(turn.given)
         self.failure = _UNSTORED  # where it could not be stored
-        self.id = codec.id_prefix + os.urandom(16).hex()
+        self.id = turn.codec.id_prefix + os.urandom(16).hex()
 
     def serves(self, provider: ProviderSettings) -> bool:
         return self.always or not stores_turns(self.client.name, provider)
@@ -85,7 +83,8 @@ class TurnWriter:
         """The reply as the client gets it, under our own id."""
         stored = stored and self.storage.store
         reply = self.codec.label_reply(reply, self.id, self.storage.previous_id, stored)
-        return self._conversation.label(reply) if self._conversation else reply
+        conversation = self.turn.conversation
+        return conversation.label(reply) if conversation else reply
 
     def labelled_frame(self, frame: Frame) -> Frame:
         """An event that holds the reply."""
@@ -103,17 +102,18 @@ class TurnWriter:
 
     async def put(self, reply: Wire | None) -> bool:
         """Whether it is stored durably."""
+        turn, lane = self.turn, self.turn.request.lane
         try:
             if reply is None:
                 raise StoreError("the reply is too large, or could not be found in its stream")
-            if self._lane:
+            if lane:
                 whole = self.codec.new_items(self.body.wire)
-                await self._lane.put(await run_for(len(self.body.data), self._turn, reply, whole, None))
+                await lane.put(await run_for(len(self.body.data), self.encode_turn, reply, whole, None))
             if self.storage.store:
-                turn = await run_for(len(self.body.data), self._turn, reply, self._items, self._previous)
-                await self._store.put(turn)
-            if self._conversation:
-                await self._conversation.add(self._items, reply)
+                size = len(self.body.data)
+                await self._store.put(await run_for(size, self.encode_turn, reply, turn.items, turn.previous))
+            if turn.conversation:
+                await turn.conversation.add(turn.items, reply)
         except StoreError as error:
             self._report(error)
             self.failure = _UNSTORED_NOW if isinstance(error, StoreAway) else _UNSTORED
@@ -122,21 +122,21 @@ class TurnWriter:
 
     async def warmed(self, reply: Wire) -> None:
         """Store a request that no model has seen; the next one inherits more of it."""
-        self._settings = {**self._settings, **self.codec.warmed_settings(self._given)}
+        self._settings = {**self._settings, **self.codec.warmed_settings(self.turn.given)}
         await self.put(reply)
 
-    def _turn(self, reply: Wire, items: list[Any], previous: str | None) -> StoredTurn:
+    def encode_turn(self, reply: Wire, items: list[Any], previous: str | None) -> StoredTurn:
         codec = self.codec
         items = [codec.without_secrets(item) if is_object(item) else item for item in items]
         return StoredTurn(
             self.id,
-            self._owner,
+            self.turn.request.owner,
             self.client.name,
             previous,
             jsontext.encode(items),
             jsontext.encode(codec.without_secrets(reply)),
             jsontext.encode(self._settings),
-            tuple(codec.items_by_id(codec.new_items(self._given), reply)),
+            tuple(codec.items_by_id(codec.new_items(self.turn.given), reply)),
         )
 
 

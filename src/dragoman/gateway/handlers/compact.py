@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.fields import Body
 from dragoman.core.model import Compaction, Foreign, Wire
 from dragoman.gateway.conversations.turn_writer import stores_turns
@@ -18,7 +19,7 @@ from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.jobs.replay import CapturedResponse
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
-from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, Attempts, http_status, send
+from dragoman.gateway.upstreams.attempts import Attempts, ask, http_status, url_at
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
@@ -104,14 +105,11 @@ class CompactHandler:
         headers = {"content-type": "application/json", **http.headers}
         request.record.target = target
         try:
-            reply = await send(self._transport, request, provider, path, headers, body)
-            try:
-                answer = await reply.read(LARGEST_REPLY)
-            finally:
-                reply.close()
+            outgoing = OutgoingRequest("POST", url_at(provider, path), headers, body)
+            status, answer = await ask(self._transport, request, provider, outgoing)
         except TransportError as error:
             raise AttemptFailed(unreachable(provider.name, error)) from error
-        await request.writer.whole(http_status(reply.status), answer)
+        await request.writer.whole(http_status(status), answer)
 
 
 def _body(request: GatewayRequest, wire: Wire) -> Body:

@@ -5,34 +5,32 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.fields import Body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.core.token_estimate import estimate_tokens
-from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import GatewayRequest
-from dragoman.gateway.upstreams.attempts import send
+from dragoman.gateway.upstreams.attempts import Upstreams, ask, url_at
 from dragoman.gateway.upstreams.routing import Target
-from dragoman.http.client import Transport, TransportError
+from dragoman.http.client import TransportError
 
 ESTIMATED = [(b"x-dragoman-estimate", b"true")]
 _TIMEOUT = 10.0  # seconds; an estimate now is better than a count later
-_LARGEST_REPLY = 1024 * 1024
 
 
 class CountTokensHandler:
-    def __init__(self, reader: RequestReader, slots: ProviderConcurrency, transport: Transport) -> None:
-        self._reader, self._slots, self._transport = reader, slots, transport
+    def __init__(self, reader: RequestReader, upstreams: Upstreams) -> None:
+        self._reader, self._upstreams = reader, upstreams
 
     async def answer(self, request: GatewayRequest) -> None:
         """A provider at its concurrency limit gets no request."""
         routed = await self._reader.read(request)
         target = routed.targets[0]
         counted = None
-        if not self._slots.full(target.provider):
+        if not self._upstreams.slots.full(target.provider):
             counted = await self._counted(request, routed.body, target)
         if counted is None:
             body = routed.body
@@ -53,16 +51,11 @@ class CountTokensHandler:
         headers = {"content-type": "application/json", **codec.http.headers}
         timeouts = replace(provider.timeouts, first_byte=_TIMEOUT, idle=_TIMEOUT)
         try:
-            reply = await send(
-                self._transport, request, provider, path(target.model), headers, body, timeouts=timeouts
-            )
-            try:
-                counted = await reply.read(_LARGEST_REPLY)
-            finally:
-                reply.close()
+            outgoing = OutgoingRequest("POST", url_at(provider, path(target.model)), headers, body)
+            status, counted = await ask(self._upstreams.transport, request, provider, outgoing, timeouts)
         except TransportError:
             return None
-        is_count = reply.status == 200 and jsontext.decode_object(counted.decode("utf-8", "replace"))
+        is_count = status == 200 and jsontext.decode_object(counted.decode("utf-8", "replace"))
         return counted if is_count else None
 
 

@@ -4,21 +4,27 @@ has them, with its key and its name of the model."""
 from __future__ import annotations
 
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import WireError
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
-from dragoman.gateway.admission import ProviderConcurrency
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.request_reader import check_model, decoded, unknown_model
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
-from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, refusal, send, unreachable_provider
-from dragoman.gateway.upstreams.pools import RESTS, Pools
-from dragoman.gateway.upstreams.retry_policy import CircuitBreakers
+from dragoman.gateway.upstreams.attempts import (
+    LARGEST_REPLY,
+    Upstreams,
+    refusal,
+    send,
+    unreachable_provider,
+    url_at,
+)
+from dragoman.gateway.upstreams.pools import RESTS
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, route
-from dragoman.http.client import Reply, Transport, TransportError
+from dragoman.http.client import Reply, TransportError
 from dragoman.protocols import upstream
 from dragoman.serving.server import Forwarding, ProtocolServer
 
@@ -28,17 +34,9 @@ _COUNTED = 16 * 1024 * 1024  # bytes of a JSON reply that is read for its usage
 class ForwardHandler:
     """The first target that can answer does: after a failure worth a retry the next one is tried."""
 
-    def __init__(
-        self,
-        config: Config,
-        transport: Transport,
-        slots: ProviderConcurrency,
-        circuit_breakers: CircuitBreakers,
-        pools: Pools,
-    ) -> None:
-        self._pools = pools
-        self._config, self._transport = config, transport
-        self._slots, self._circuit_breakers = slots, circuit_breakers
+    def __init__(self, config: Config, upstreams: Upstreams) -> None:
+        self._config, self._transport, self._slots = config, upstreams.transport, upstreams.slots
+        self._pools, self._circuit_breakers = upstreams.pools, upstreams.circuit_breakers
 
     async def answer(self, request: GatewayRequest) -> None:
         forwarding = request.protocol_server.forwarding
@@ -86,7 +84,8 @@ class ForwardHandler:
         own = {name: request.headers[name] for name in ("content-type", "accept") if name in request.headers}
         try:
             try:
-                reply = await send(self._transport, request, provider, path, own, data)
+                outgoing = OutgoingRequest("POST", url_at(provider, path), own, data)
+                reply = await send(self._transport, request, provider, outgoing)
             except TransportError as error:
                 self._circuit_breakers.unreachable(provider.name)
                 raise unreachable_provider(provider, error) from error

@@ -33,21 +33,18 @@ Accept = Callable[[RoutedRequest], Awaitable[None]]
 
 class GenerateHandler:
     """`timeout`: seconds that one request may take in all; 0: any time. `accept` answers requests that are
-    run in the background. `hosted`: tools that are executed here, where the upstream has none."""
+    run in the background."""
 
     def __init__(
         self,
         reader: RequestReader,
-        attempts: Attempts,
+        rounds: RoundRunner,
         keep_alives: KeepAliveTicker,
-        compactor: Compactor,
         accept: Accept,
         timeout: float = 0,
-        hosted: HostedTools | None = None,
     ) -> None:
-        self._reader, self._attempts, self._keep_alives = reader, attempts, keep_alives
-        self._hosted = hosted
-        self._compactor, self._accept, self._timeout = compactor, accept, timeout
+        self._reader, self._rounds, self._keep_alives = reader, rounds, keep_alives
+        self._accept, self._timeout = accept, timeout
 
     async def answer(self, request: GatewayRequest) -> None:
         """Raises AttemptFailed where no target answers and nothing went out yet."""
@@ -86,18 +83,25 @@ class GenerateHandler:
     def _run(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
         if self._timeout and not request.arrived.background_run:
             return self._run_until(request, reply)
-        return self._generate(request, reply)
+        return self._rounds.run(request, reply)
 
     async def _run_until(self, request: RoutedRequest, reply: StreamedReply | None) -> None:
         try:
             async with asyncio.timeout(self._timeout) as timeout:
                 if reply:
                     reply.timeout = timeout
-                await self._generate(request, reply)
+                await self._rounds.run(request, reply)
         except TimeoutError:
             raise AttemptFailed(overdue(self._timeout)) from None
 
-    def _generate(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
+
+class RoundRunner:
+    """`hosted`: tools that are executed here, where the upstream has none."""
+
+    def __init__(self, attempts: Attempts, compactor: Compactor, hosted: HostedTools | None = None) -> None:
+        self._attempts, self._compactor, self._hosted = attempts, compactor, hosted
+
+    def run(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
         """In one round, unless the request asks for something that takes more."""
         codec = request.arrived.protocol_server.compaction
         if codec and _concerns_summaries(request, codec):

@@ -1,7 +1,7 @@
 """Reads a client's request and finds where it goes; serves every handler that sends requests to upstreams.
 
 body -> admission -> what the path wraps, and sealed ids that the client cut -> glance or parse
-     -> InspectedRequest -> targets -> stored turns that it continues -> RoutedRequest
+     -> targets -> stored turns that it continues -> RoutedRequest
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dragoman.gateway.conversations.request_files import RequestFiles
 from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.large_bodies import LARGE
 from dragoman.gateway.observability.wire_log import WireLog
-from dragoman.gateway.request import AttemptFailed, GatewayRequest, InspectedRequest, RoutedRequest
+from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target, UnknownModel
 from dragoman.gateway.upstreams.routing import route as find_targets
 from dragoman.http.memory_budget import BODY_WEIGHT
@@ -68,8 +68,23 @@ class RequestReader:
             await request.admission.turn()
         if request.recording or self._wire_log:
             self._observe(request, data)
+        routed = await self._route(request, await self._read_body(request, data))
+        codec = request.protocol_server.turn_codec
+        if codec and (storage := codec.decode_storage(routed.body.glance)):
+            return await self._stored_turns.prepare(routed, codec, storage)
+        return routed
+
+    def _observe(self, request: GatewayRequest, data: bytes) -> None:
+        if request.recording:
+            request.recording.body = data
+        if self._wire_log:
+            head = f"{request.client.name} {request.route.action} {request.route.model}"
+            self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
+
+    async def _read_body(self, request: GatewayRequest, data: bytes) -> Body:
+        """What `data` says, with the rest of what the client sent only in part."""
         if request.route.variant and request.protocol_server.unwrap:
-            data = _unwrapped(request, data)
+            data = _unwrap(request, data)
         sealed = seal.HINT in data and seal.is_in(data)
         if sealed and self._cut_ids:
             data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
@@ -79,23 +94,7 @@ class RequestReader:
         # from the end a search takes a thirtieth of the time
         if self._files and codec and codec.hint and data.rfind(codec.hint) >= 0:
             body = await self._files.fill(body, codec, request.owner, request.client.name)
-        inspected = self._inspect(request, body)
-        if request.admission and request.caller and request.caller.allowance.budgets:
-            await request.admission.check_model(inspected.model)
-        targets = self._find_targets(inspected.model, request.client.name)
-        if request.admission and request.admission.is_budgeted and request.admission.counts_dollars:
-            targets = _priced(targets, inspected.model)
-        codec = request.protocol_server.turn_codec
-        if codec and (storage := codec.decode_storage(body.glance)):
-            return await self._stored_turns.prepare(inspected, targets, codec, storage)
-        return RoutedRequest(request, body, inspected.model, inspected.stream, inspected.compaction, targets)
-
-    def _observe(self, request: GatewayRequest, data: bytes) -> None:
-        if request.recording:
-            request.recording.body = data
-        if self._wire_log:
-            head = f"{request.client.name} {request.route.action} {request.route.model}"
-            self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
+        return body
 
     def _parse(self, request: GatewayRequest, data: bytes) -> Body:
         client, glance = request.client, self._glance_for(request, data)
@@ -124,17 +123,25 @@ class RequestReader:
         caller = request.scope, client.name
         return self._bodies.glance(caller, glance, client.turns, data, accounting.may_hold_key)
 
-    def _inspect(self, request: GatewayRequest, body: Body) -> InspectedRequest:
-        """What the body says. Raises AttemptFailed where the key may not use the model."""
+    async def _route(self, request: GatewayRequest, body: Body) -> RoutedRequest:
+        """What the body asks for, and who may answer it. Raises AttemptFailed where the key may not use the
+        model."""
         seen, route, server, record = body.glance, request.route, request.protocol_server, request.record
         model = route.model or str(seen.get("model") or "")
         stream = bool(seen.get("stream")) if route.stream is None else route.stream
         if request.caller and request.caller.models:
             check_model(request, model)
         record.model, record.stream, record.tools = model, stream, server.accounting.tools(seen)
+        if request.admission and request.admission.is_budgeted:
+            await request.admission.check_model(model)
+            targets = self._find_targets(model, request.client.name)
+            if request.admission.counts_dollars:
+                targets = _only_priced(targets, model)
+        else:
+            targets = self._find_targets(model, request.client.name)
         codec = server.compaction
         compaction = codec.decode(seen) if codec and not codec.fields.isdisjoint(seen) else None
-        return InspectedRequest(request, body, model, stream, compaction)
+        return RoutedRequest(request, body, model, stream, compaction, targets)
 
     def _find_targets(self, model: str, protocol: str) -> tuple[Target, ...]:
         try:
@@ -150,7 +157,7 @@ class RequestReader:
         return any(target.provider.forwards(protocol) for target in targets)
 
 
-def _unwrapped(request: GatewayRequest, data: bytes) -> bytes:
+def _unwrap(request: GatewayRequest, data: bytes) -> bytes:
     """The body as the protocol has it, where the path belongs to a cloud that wraps it."""
     unwrap = request.protocol_server.unwrap
     assert unwrap, "only protocols with such paths come here"
@@ -167,7 +174,7 @@ def check_model(request: GatewayRequest, model: str) -> None:
         raise AttemptFailed(Failure("forbidden", problem, 403))
 
 
-def _priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
+def _only_priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
     """For a key with a budget in dollars: what a target costs that has no price, nobody could count. Raises
     AttemptFailed where none has one."""
     priced = tuple([target for target in targets if target.price])

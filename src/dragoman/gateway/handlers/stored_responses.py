@@ -9,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from dragoman.core import jsontext
+from dragoman.core.codec import OutgoingRequest
 from dragoman.core.events import unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
@@ -18,13 +19,11 @@ from dragoman.gateway.conversations.stored_turns import StoredTurns
 from dragoman.gateway.conversations.turn_writer import stores_turns
 from dragoman.gateway.jobs.background import BackgroundResponses
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
-from dragoman.gateway.upstreams.attempts import http_status, send
+from dragoman.gateway.upstreams.attempts import ask, http_status, url_at
 from dragoman.http.client import Transport, TransportError
 from dragoman.http.client.retries import unreachable
 from dragoman.profiles import ProviderSettings
 from dragoman.serving.conversations import ConversationError, TurnCodec
-
-_LARGEST_REPLY = 64 * 1024 * 1024
 
 
 class StoredResponsesHandler:
@@ -89,14 +88,11 @@ class StoredResponsesHandler:
         method = {"delete": "DELETE", "cancel": "POST"}.get(route.action, "GET")
         headers = request.client.http.headers
         try:
-            reply = await send(self._transport, request, provider, path, headers, b"", method)
-            try:
-                body = await reply.read(_LARGEST_REPLY)
-            finally:
-                reply.close()
+            outgoing = OutgoingRequest(method, url_at(provider, path), headers, b"")
+            status, body = await ask(self._transport, request, provider, outgoing)
         except TransportError as error:
             raise AttemptFailed(unreachable(provider.name, error)) from error
         if not jsontext.is_complete(body.decode("utf-8", "replace")):
             problem = f"{provider.name} answered with something that is no JSON"
             raise AttemptFailed(Failure("server", problem, 502))
-        await request.writer.whole(http_status(reply.status), body)
+        await request.writer.whole(http_status(status), body)

@@ -19,7 +19,7 @@ from dragoman.core.codec import Frame, frame_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
-from dragoman.gateway.conversations.turn_writer import TurnWriter
+from dragoman.gateway.conversations.turn_writer import NewTurn, TurnWriter
 from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobSettings, JobTable
 from dragoman.gateway.jobs.queue import JobQueue
 from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
@@ -244,8 +244,8 @@ class BackgroundRun:
         self.reply: Wire | None = None
         self.turn: StoredTurn | None = None
 
-    def turn_writer(self, *values: object) -> TurnWriter:
-        writer = _RunWriter(*values)  # pyright: ignore[reportArgumentType] - those of TurnWriter
+    def turn_writer(self, turn: NewTurn, store: Store, report: Callable[[StoreError], object]) -> TurnWriter:
+        writer = _RunWriter(turn, store, report)
         writer.run, writer.id, writer.always = self, self.job.id, True
         return writer
 
@@ -259,7 +259,7 @@ class _RunWriter(TurnWriter):
     async def put(self, reply: Wire | None) -> bool:
         self.run.reply = reply and self.codec.without_secrets(reply)
         if reply and self.storage.store:
-            self.run.turn = self._turn(reply, self._items, self._previous)
+            self.run.turn = self.encode_turn(reply, self.turn.items, self.turn.previous)
         return reply is not None
 
 

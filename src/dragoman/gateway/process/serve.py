@@ -31,13 +31,13 @@ from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.handover import Handover, inherited_socket, report_ready
 from dragoman.gateway.process.reload import ConfigReloader, Load
 from dragoman.gateway.process.workers import Work, Workers
-from dragoman.http.server import HttpServer
+from dragoman.http.server import HttpServer, ServerLimits
 from dragoman.http.server import run as run_server
 from dragoman.recording.recorder import Recorder
 
 _BACKLOG = 2048
 _UNSENT = 128 * 1024  # bytes
-_DRAIN = 0.5  # seconds, see HttpServer
+_DRAIN = 0.5  # seconds, see ServerLimits
 _GC_THRESHOLDS = (20_000, 20, 20)  # exchanges leave few cycles, and a collection takes time
 
 
@@ -146,15 +146,9 @@ def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    server = HttpServer(
-        gateway,
-        config.grace,
-        memory=gateway.memory,
-        tls=tls,
-        connections_per_address=config.connections_per_address,
-        drain=_DRAIN,
-        on_started=started,
-    )
+    limits = ServerLimits(drain=_DRAIN, connections_per_address=config.connections_per_address)
+    server = HttpServer(gateway, config.grace, limits, gateway.memory, tls)
+    server.on_started = started
     gateway.is_draining = lambda: server.lame
     handlers: dict[int, Callable[[], object]] = {}
     if load and sys.platform != "win32":

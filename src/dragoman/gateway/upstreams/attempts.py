@@ -16,10 +16,12 @@ from functools import lru_cache
 from hashlib import blake2s
 from typing import Any
 
+from msgspec import Struct
+
 from dragoman import __version__
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec, OutgoingRequest
-from dragoman.core.credentials import Credential, CredentialSource
+from dragoman.core.credentials import Credential
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure, FailureKind
 from dragoman.core.transport import CredentialFailed, SharedHeaders
@@ -32,7 +34,6 @@ from dragoman.gateway.large_bodies import LARGE, run_for
 from dragoman.gateway.large_bodies import translate as translate_large
 from dragoman.gateway.observability.traces import trace_headers
 from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, RoutedRequest
-from dragoman.gateway.upstreams.affinity import Affinity
 from dragoman.gateway.upstreams.pools import RESTS, Pools
 from dragoman.gateway.upstreams.retry_policy import CircuitBreakers, RetryPolicy
 from dragoman.gateway.upstreams.routing import Target
@@ -60,23 +61,21 @@ _SESSION_LOST: frozenset[FailureKind] = frozenset({"not_found", "bad_request", "
 _REFUSED: frozenset[FailureKind] = frozenset({"unauthenticated", "forbidden"})  # AWS answers 403 to both
 
 
-class Attempts:
-    """What all exchanges share on their way to upstreams."""
+class Upstreams(Struct, frozen=True, eq=False):
+    """What all requests share on their way to upstreams."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        circuit_breakers: CircuitBreakers,
-        slots: ProviderConcurrency,
-        policy: RetryPolicy,
-        sessions: UpstreamSessions,
-        cut_ids: CutIds | None = None,
-        pools: Pools | None = None,
-    ) -> None:
-        self._cut_ids = cut_ids
-        self._pools = pools or Pools(Affinity())
-        self._transport, self._circuit_breakers, self._slots = transport, circuit_breakers, slots
-        self._policy, self._sessions = policy, sessions
+    transport: Transport
+    circuit_breakers: CircuitBreakers
+    slots: ProviderConcurrency
+    pools: Pools
+    policy: RetryPolicy
+
+
+class Attempts:
+    def __init__(self, upstreams: Upstreams, sessions: UpstreamSessions, cut_ids: CutIds) -> None:
+        self._transport, self._circuit_breakers = upstreams.transport, upstreams.circuit_breakers
+        self._slots, self._pools, self._policy = upstreams.slots, upstreams.pools, upstreams.policy
+        self._sessions, self._cut_ids = sessions, cut_ids
 
     def run(self, request: RoutedRequest, relay: Relay) -> Coroutine[Any, Any, RoundEnd]:
         """Hand the first usable answer to `relay`. Raises AttemptFailed where no target gives one."""
@@ -86,41 +85,47 @@ class Attempts:
         return self._fall_back(request, relay)
 
     async def _fall_back(self, request: RoutedRequest, relay: Relay) -> RoundEnd:
-        breakers, targets = self._circuit_breakers, request.targets
+        targets = request.targets
         failed: AttemptFailed | None = None
-        shared = any(target.shared for target in targets)
-        order = await self._pools.order(targets, request) if shared else list(targets)
+        order = await self._pools.order(targets, request)
         for place, target in enumerate(order):
             left = len(order) - 1 - place
             if left and place < len(targets) and self._slots.full(target.provider):
                 order.append(target)  # its queue is the last resort
                 continue
-            if breakers.failures and not breakers.admits(target.provider.name):
+            if not self._circuit_breakers.admits(target.provider.name):
                 continue
             try:
-                end = await self._try(request, target, left, relay)
-                if target.shared:
-                    await self._pools.answered(target, request, order[0])
-                return end
+                return await self._ask(request, target, left, relay, order[0])
             except AttemptFailed as error:
                 # of several accounts, that one refuses its key says less than that another is busy
-                failed = failed if target.shared and failed and failed.retry else error
-                if target.shared:
-                    self._pools.failed(target, error.failure, error.unsent)
-                if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
+                if not (target.shared and failed and failed.retry):
+                    failed = error
+                if not _may_succeed_elsewhere(error):
                     break
-        if shared and failed and failed.retry and (last := self._pools.soonest(order)):
-            target, wait = last
-            if wait <= self._policy.longest_wait:
-                failed = None  # as below
-                await asyncio.sleep(wait)
-                end = await self._try(request, target, 0, relay)
-                await self._pools.answered(target, request, order[0])
-                return end
         try:
+            if failed and failed.retry and (rested := self._pools.soonest(order, self._policy.longest_wait)):
+                failed = None  # as below
+                target, wait = rested
+                await asyncio.sleep(wait)
+                return await self._ask(request, target, 0, relay, order[0])
             raise failed or self._all_open(targets)
         finally:
             failed = None  # its traceback refers to this frame: a cycle that would keep the body in memory
+
+    async def _ask(
+        self, request: RoutedRequest, target: Target, left: int, relay: Relay, first: Target
+    ) -> RoundEnd:
+        """One of several targets, of which `first` was asked before the others."""
+        try:
+            end = await self._try(request, target, left, relay)
+        except AttemptFailed as error:
+            if target.shared:
+                self._pools.failed(target, error.failure, error.unsent)
+            raise
+        if target.shared:
+            await self._pools.answered(target, request, first)
+        return end
 
     async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> RoundEnd:
         """Attempts at one target. With other targets `left`, a long wait is not worth it.
@@ -143,9 +148,7 @@ class Attempts:
                 elif not renewed and error.failure.kind in _REFUSED and provider.credentials.refused():
                     renewed, wait = True, 0.0
                 else:
-                    wait = self._wait_after(error, provider.name, failures, left)
-                    if target.shared and left and error.failure.kind in RESTS:
-                        wait = None  # another account may answer now
+                    wait = self._wait_after(error, target, failures, left)
                     failures += 1
                     if wait is None:
                         raise
@@ -155,9 +158,9 @@ class Attempts:
             if wait:
                 await asyncio.sleep(wait)
 
-    def _wait_after(self, error: AttemptFailed, provider: str, failures: int, left: int) -> float | None:
-        """Seconds until the next attempt at the same provider; None where none is worth it."""
-        breakers, policy = self._circuit_breakers, self._policy
+    def _wait_after(self, error: AttemptFailed, target: Target, failures: int, left: int) -> float | None:
+        """Seconds until the next attempt at the same target; None where none is worth it."""
+        breakers, policy, provider = self._circuit_breakers, self._policy, target.provider.name
         if error.reachable:
             breakers.reached(provider)
         else:
@@ -165,7 +168,10 @@ class Attempts:
         wait = policy.wait(failures, error.failure.retry_after)
         longest = policy.longest_wait_with_fallback if left else policy.longest_wait
         hopeless = not error.retry or failures + 1 == policy.tries or wait > longest
-        return None if hopeless or breakers.is_open(provider) else wait
+        if hopeless or breakers.is_open(provider):
+            return None
+        # another account may answer now
+        return None if target.shared and left and error.failure.kind in RESTS else wait
 
     async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> RoundEnd:
         """Translate the request, send it, and hand a successful answer to `relay`."""
@@ -217,7 +223,8 @@ class Attempts:
         if record.span is not None:
             headers = {**headers, **trace_headers(record.span)}
         try:
-            reply = await send(self._transport, arrived, provider, exchange.path, headers, body)
+            outgoing = OutgoingRequest("POST", url_at(provider, exchange.path), headers, body)
+            reply = await send(self._transport, arrived, provider, outgoing)
         except TransportError as error:
             raise unreachable_provider(provider, error) from error
         if not 200 <= reply.status < 300:
@@ -228,7 +235,7 @@ class Attempts:
             end = await relay(Attempt(request, target, exchange, translation.turn_writer, session), reply)
         finally:
             reply.close()
-        if self._cut_ids and (long_ids := exchange.long_ids):
+        if long_ids := exchange.long_ids:
             await self._cut_ids.remember(arrived.caller.id if arrived.caller else "", long_ids)
         return end
 
@@ -238,6 +245,10 @@ class Attempts:
         paused = " and ".join(repr(name) for name in names)
         problem = f"Provider {paused} failed repeatedly and is paused. Next attempt in {soonest:.0f} s."
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
+
+
+def _may_succeed_elsewhere(error: AttemptFailed) -> bool:
+    return error.retry or error.failure.kind in _WORTH_FALLBACK
 
 
 def _begin(request: RoutedRequest, target: Target) -> None:
@@ -290,54 +301,75 @@ def _plan(request: GatewayRequest, target: Target) -> ExchangePlan:
     return plan
 
 
+def url_at(provider: ProviderSettings, path: str) -> str:
+    return provider.base_url.rstrip("/") + path
+
+
 def send(
     transport: Transport,
     request: GatewayRequest,
     provider: ProviderSettings,
-    path: str,
-    headers: dict[str, str],
-    body: bytes,
-    method: str = "POST",
+    outgoing: OutgoingRequest,
     timeouts: Timeouts | None = None,
 ) -> Coroutine[Any, Any, Reply]:
-    """Send a request to `path` of the provider. To `headers` are added: the client's that belong to a body of
-    the same protocol, the key's and the provider's. To those of a plan, which belongs to one provider, they
-    are added once for all requests in which the client's are the same."""
-    url = provider.base_url.rstrip("/") + path
+    """To the headers are added: the client's that belong to a body of the same protocol, the key's and the
+    provider's. To those of a plan, which belongs to one provider, they are added once for all requests in
+    which the client's are the same."""
+    method, url, headers, body = outgoing.method, outgoing.url, outgoing.headers, outgoing.body
+    timeouts = timeouts or provider.timeouts
     names, given = request.protocol_server.forwards, ()
     if names and request.client.name == provider.protocol:
         given = tuple([request.incoming.headers.get(name) for name in names])
-    shared = headers.variants if isinstance(headers, SharedHeaders) else None
-    sent = shared.get(given) if shared else None
-    timeouts = timeouts or provider.timeouts
-    if sent is not None:
-        return transport.send(method, url, sent, body, timeouts)
-    http, source = upstream(provider.protocol).http, provider.credentials
-    if provider.passthrough:
-        source = Credential(key=request.key)
+    variants: dict[tuple[str | None, ...], SharedHeaders] | None = getattr(headers, "variants", None)
+    if variants and (found := variants.get(given)):
+        return transport.send(method, url, found, body, timeouts)
     sent = {**headers, **_USER_AGENT}
     sent |= {name: value for name, value in zip(names, given, strict=False) if value is not None}
-
-    def send_with(credential: Credential) -> Coroutine[Any, Any, Reply]:
-        if credential:
-            sent.update(http.authenticate(credential, OutgoingRequest(method, url, headers, body)))
-        sent.update(provider.headers)
-        return transport.send(method, url, sent, body, timeouts)
-
+    source = Credential(key=request.key) if provider.passthrough else provider.credentials
     credential = source.current()
     if credential is None:
-        return _send_later(source, send_with)
-    sending = send_with(credential)
+        return _send_later(transport, provider, outgoing, sent, timeouts)
+    sent = _sign(provider, credential, outgoing, sent)
+    http = upstream(provider.protocol).http
     changes = http.signs or provider.passthrough or credential is not source  # which fetches another one
-    if shared is not None and len(shared) < _MOST_VARIANTS and not changes:
-        shared[given] = SharedHeaders(sent)
-    return sending
+    if variants is not None and len(variants) < _MOST_VARIANTS and not changes:
+        sent = variants[given] = SharedHeaders(sent)
+    return transport.send(method, url, sent, body, timeouts)
 
 
 async def _send_later(
-    source: CredentialSource, send_with: Callable[[Credential], Coroutine[Any, Any, Reply]]
+    transport: Transport,
+    provider: ProviderSettings,
+    outgoing: OutgoingRequest,
+    sent: dict[str, str],
+    timeouts: Timeouts,
 ) -> Reply:
-    return await send_with(await source.wait())
+    """Once the provider's credential was fetched."""
+    sent = _sign(provider, await provider.credentials.wait(), outgoing, sent)
+    return await transport.send(outgoing.method, outgoing.url, sent, outgoing.body, timeouts)
+
+
+def _sign(
+    provider: ProviderSettings, credential: Credential, outgoing: OutgoingRequest, sent: dict[str, str]
+) -> dict[str, str]:
+    """The headers that are `sent`, with the credential's and the provider's, which win."""
+    http = upstream(provider.protocol).http
+    return {**sent, **(http.authenticate(credential, outgoing) if credential else {}), **provider.headers}
+
+
+async def ask(
+    transport: Transport,
+    request: GatewayRequest,
+    provider: ProviderSettings,
+    outgoing: OutgoingRequest,
+    timeouts: Timeouts | None = None,
+) -> tuple[int, bytes]:
+    """Status and body of a reply that is not translated. Raises TransportError."""
+    reply = await send(transport, request, provider, outgoing, timeouts)
+    try:
+        return reply.status, await reply.read(LARGEST_REPLY)
+    finally:
+        reply.close()
 
 
 def unreachable_provider(provider: ProviderSettings, error: TransportError) -> AttemptFailed:

@@ -93,13 +93,14 @@ class Pools:
         why = failure.message if unsent else failure.kind
         self._report(f"{target.account} rests for {seconds:.0f} s: {why}")
 
-    def soonest(self, targets: Sequence[Target]) -> tuple[Target, float] | None:
-        """Of accounts that rest, the one whose rest ends first, and in how many seconds."""
-        known = [(self._rests[each.account].until, each) for each in targets if each.account in self._rests]
-        if not known:
+    def soonest(self, targets: Sequence[Target], within: float) -> tuple[Target, float] | None:
+        """Of accounts that rest, the one whose rest ends first, and in how many seconds, at most `within`."""
+        resting = [each for each in targets if each.shared and each.account in self._rests]
+        if not resting:
             return None
-        until, target = min(known, key=lambda each: each[0])
-        return target, max(until - self._now(), 0.0)
+        target = min(resting, key=lambda each: self._rests[each.account].until)
+        wait = max(self._rests[target.account].until - self._now(), 0.0)
+        return (target, wait) if wait <= within else None
 
     async def answered(self, target: Target, request: RoutedRequest, first: Target) -> None:
         """The session stays with the target that answered; `first` was asked before the others."""

@@ -10,12 +10,13 @@ from dragoman.core.transport import (
     Transport,
     TransportError,
 )
-from dragoman.http.client.client import Client
+from dragoman.http.client.client import Client, KeepAlive
 
 __all__ = [
     "Client",
     "ConnectFailed",
     "CredentialFailed",
+    "KeepAlive",
     "Reply",
     "ReplyBroken",
     "TimedOut",

@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
+from msgspec import Struct
+
 from dragoman.core.errors import ConfigError
 from dragoman.core.transport import ConnectFailed, SharedHeaders, Timeouts
 from dragoman.http.client.address import Address, Proxy, address_of, open_tunnel, proxy_for, read_proxy
@@ -20,10 +22,17 @@ from dragoman.http.client.reply import HttpReply
 from dragoman.http.memory_budget import CALLER_MEMORY, MemoryBudget
 from dragoman.http.write_batch import WriteBatch
 
-KEEP_FOR = 30.0  # seconds; servers and firewalls drop idle connections, some without closing them
 Fields = SharedHeaders | tuple[tuple[str, str], ...]
 _COPIED = 16 * 1024  # bytes of a body; a larger one is not copied behind its head
 _LINE_ENDS = ("\r", "\n", "\0")
+
+
+class KeepAlive(Struct, frozen=True):
+    """How many connections to one address stay open while they are idle, and for how many seconds: servers
+    and firewalls drop idle connections, some without closing them."""
+
+    most: int = 256
+    seconds: float = 30.0
 
 
 class Client:
@@ -31,8 +40,7 @@ class Client:
 
     def __init__(
         self,
-        keep_idle: int = 256,
-        keep_for: float = KEEP_FOR,
+        keep: KeepAlive | None = None,
         tls: ssl.SSLContext | None = None,
         environ: Mapping[str, str] = os.environ,
         memory: MemoryBudget | None = None,
@@ -41,7 +49,7 @@ class Client:
         """`proxy`: through which all requests go; empty: as `environ` says for each address."""
         self._memory = memory or MemoryBudget()
         self._idle: dict[Address, list[ClientConnection]] = {}
-        self._keep_idle, self._keep_for = keep_idle, keep_for
+        self._keep = keep or KeepAlive()
         self._tls = tls
         find: Callable[[Address], Proxy | None]
         if proxy:
@@ -94,25 +102,25 @@ class Client:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
-            if connection.is_usable(connection.loop.time(), self._keep_for):
+            if connection.is_usable(connection.loop.time(), self._keep.seconds):
                 return connection
             connection.abort()
         return None
 
     def _release(self, connection: ClientConnection) -> None:
         idle = self._idle.setdefault(connection.address, [])
-        if len(idle) >= self._keep_idle:
+        if len(idle) >= self._keep.most:
             connection.abort()
             return
         connection.idle_since = connection.loop.time()
         idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = connection.loop.call_later(self._keep_for, self._sweep)
+            self._sweeper = connection.loop.call_later(self._keep.seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """Close connections that were idle for `keep_for` seconds."""
+        """Close connections that were idle for `keep.seconds`."""
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - self._keep_for
+        oldest = loop.time() - self._keep.seconds
         for address, idle in tuple(self._idle.items()):
             for connection in idle:
                 if connection.idle_since <= oldest:
@@ -122,7 +130,7 @@ class Client:
                 self._idle[address] = usable
             else:
                 del self._idle[address]
-        self._sweeper = loop.call_later(self._keep_for / 2, self._sweep) if self._idle else None
+        self._sweeper = loop.call_later(self._keep.seconds / 2, self._sweep) if self._idle else None
 
     # New connections
 

@@ -14,7 +14,7 @@ from dragoman.http.server.application import (
     TooSlow,
     header_lines,
 )
-from dragoman.http.server.connection import ServerTimeouts
+from dragoman.http.server.connection import ServerLimits
 from dragoman.http.server.server import Application, HttpServer, run
 from dragoman.http.server.websocket import WebSocket
 
@@ -27,8 +27,8 @@ __all__ = [
     "MemoryFull",
     "MemoryShare",
     "ResponseWriter",
+    "ServerLimits",
     "ServerRequest",
-    "ServerTimeouts",
     "TooLarge",
     "TooSlow",
     "WebSocket",

@@ -83,31 +83,17 @@ class ServerRequest(Struct, eq=False):
 
     def with_body(self, method: str, body: bytes) -> ServerRequest:
         """A request with the same head that came on the same connection, and has arrived whole."""
-        return self.whole(
-            method,
-            self.path,
-            self.query,
-            self.headers,
-            self.started,
-            self.address,
-            self.memory,
-            body,
-            HeadMemo(),
+        request = ServerRequest(
+            method, self.path, self.query, self.headers, True, True, self.started, self.address, self.memory
         )
+        request.fill(body)
+        return request
 
-    @classmethod
-    def whole(
-        cls, method: str, path: str, query: bytes, headers: dict[str, str], started: float, address: str,
-        memory: MemoryBudget | MemoryShare, body: bytes, memo: HeadMemo,
-    ) -> ServerRequest:  # fmt: skip
-        """One that has arrived whole, with others to follow."""
-        size = len(body)
-        weight = BODY_WEIGHT * size
-        memory.used += weight
-        return cls(
-            method, path, query, headers, True, True, started, address, memory, bool, memo,
-            size, True, False, False, [body], weight,
-        )  # fmt: skip
+    def fill(self, body: bytes) -> None:
+        """It has arrived whole."""
+        self.size, self.complete = len(body), True
+        self._chunks, self._held = [body], BODY_WEIGHT * self.size
+        self.memory.used += self._held
 
     async def read(self, limit: int) -> bytes:
         """The whole body; raises TooLarge as soon as it is known to be longer than `limit`."""

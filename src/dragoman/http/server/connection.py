@@ -36,6 +36,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -73,7 +76,7 @@ _HOST = re.compile(r"(?:[A-Za-z0-9._~!$&'*+,;=()%-]*|\[[0-9A-Za-z:.%]+\])(?::\d*
 _UNASKED_BODY = 64 * 1024  # bytes of a body that are buffered before the application asks for it
 
 
-class ServerTimeouts(Struct, frozen=True, kw_only=True):
+class ServerLimits(Struct, frozen=True, kw_only=True):
     """In seconds and bytes. Clients that send a byte at a time, or never read, are disconnected."""
 
     idle: float = 120.0  # between two requests, and before the first
@@ -82,7 +85,9 @@ class ServerTimeouts(Struct, frozen=True, kw_only=True):
     min_rate: int = 2048  # bytes per second
     unread: float = 300.0  # without the client reading a byte of a response
     linger: float = 3.0  # for bytes that a client still sends after it was rejected
+    drain: float = 0.0  # for which idle connections stay open after the server stopped to accept others
     max_head: int = 64 * 1024
+    connections_per_address: int = 0  # 0: any number
 
 
 class _KnownHead(Struct, frozen=True):
@@ -121,7 +126,7 @@ class ServerConnection(asyncio.Protocol):
     """See the states above. It is also the `ResponseConnection` of its responses."""
 
     def __init__(self, server: HttpServer) -> None:
-        self._server, self._timeouts, self._batch = server, server.timeouts, server.batch
+        self._server, self._limits, self._batch = server, server.limits, server.batch
         self._memory = server.memory
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None
@@ -134,7 +139,7 @@ class ServerConnection(asyncio.Protocol):
         self._target, self._address = b"", ""
         self._headers: dict[str, str] = IGNORED
         self._head_since = 0.0  # when the current head began; 0: not in HEAD
-        self._head_left = self._timeouts.max_head  # bytes that the head may still have
+        self._head_left = self._limits.max_head  # bytes that the head may still have
         self._writable: asyncio.Future[None] | None = None  # pending while the client does not read
         self._unparsed = b""  # read from the socket before reading was paused
         self._known: _KnownHead | None = None  # of the last request
@@ -194,6 +199,10 @@ class ServerConnection(asyncio.Protocol):
         if len(data) > left and not self._receiving and data.find(_END_OF_HEAD, 0, left) < 0:
             self._receive_long_head(data, left)
             return
+        self._parse(data, between)
+
+    def _parse(self, data: bytes, between: bool) -> None:
+        """`between`: nothing was under way before it."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -227,17 +236,17 @@ class ServerConnection(asyncio.Protocol):
         headers = known.headers.copy()
         headers["content-length"] = digits.decode()
         self._unlike = 0
-        self._begin_response(
-            ServerRequest.whole(
-                known.method, known.path, known.query, headers, self._server.now, self._address, self._memory,
-                data[body_at:], known.memo,
-            )
+        request = ServerRequest(
+            known.method, known.path, known.query, headers, True, True,
+            self._server.now, self._address, self._memory, bool, known.memo,
         )  # fmt: skip
+        request.fill(data[body_at:])
+        self._begin_response(request)
         return True
 
     def _remember_head(self, data: bytes) -> None:
         alone = len(self._pending) == 1 and not self._head_since
-        self._known = _known_head(data, self._pending[0], self._timeouts.max_head) if alone else None
+        self._known = _known_head(data, self._pending[0], self._limits.max_head) if alone else None
         self._unlike += 1
 
     def _receive_slices(self, data: bytes) -> None:
@@ -315,7 +324,7 @@ class ServerConnection(asyncio.Protocol):
         )  # fmt: skip
         self._pending.append(request)
         self._headers = IGNORED
-        self._head_since, self._head_left = 0.0, self._timeouts.max_head
+        self._head_since, self._head_left = 0.0, self._limits.max_head
 
     def on_body(self, data: bytes) -> None:
         request = self._receiving
@@ -366,10 +375,8 @@ class ServerConnection(asyncio.Protocol):
         self.write(response)
         if status != 101:
             return None
-        timeouts = self._timeouts
-        self._websocket = websocket = WebSocket(
-            self, max_size, request.memory, timeouts.body, timeouts.min_rate
-        )
+        limits = self._limits
+        self._websocket = websocket = WebSocket(self, max_size, request.memory, limits.body, limits.min_rate)
         if self._server.stopping:
             websocket.shut_down()
         self._resume_reading()  # a client may have sent messages without waiting for the response
@@ -481,7 +488,7 @@ class ServerConnection(asyncio.Protocol):
         self._reject(400, problem)
 
     def _reject_head(self) -> None:
-        self._reject(431, f"the head of the request is larger than {self._timeouts.max_head} bytes")
+        self._reject(431, f"the head of the request is larger than {self._limits.max_head} bytes")
 
     def _reject(self, status: int, problem: str) -> None:
         """Ignore all further bytes. A response that is under way still ends, and no other one is sent."""
@@ -552,25 +559,34 @@ class ServerConnection(asyncio.Protocol):
 
     def check_timeouts(self, now: float) -> None:
         """`now` is the time of the previous tick: no timeout fires early."""
-        timeouts, receiving = self._timeouts, self._receiving
         if self._websocket and self._request and not self._websocket.tick(now):
             self._transport.abort()
-        elif self._writable:
-            if now - self._since > timeouts.unread:
-                self._transport.abort()
-        elif self._head_since:
-            if now - self._head_since > timeouts.head:
-                self._reject(408, "the head of the request took too long")
-        elif self._rejected or (receiving and receiving.discarded):
-            if not self._request and now - self._since > timeouts.linger:
-                self._transport.abort()
-        elif receiving:
-            if now - receiving.started > timeouts.body + receiving.size / timeouts.min_rate:
-                self._time_out_body(receiving)
-        elif not self._request and now > self._since:
+            return
+        if not self._request and now > self._since:
             self._known = None  # idle connections hold little
-            if now - self._since > timeouts.idle:
-                self._close()
+        since, seconds, give_up = self._awaited()
+        if now - since > seconds:
+            give_up()
+
+    def _awaited(self) -> tuple[float, float, Callable[[], object]]:
+        """Since when the connection waits for the client, how long it may, and what is done then."""
+        limits, receiving = self._limits, self._receiving
+        if self._writable:
+            return self._since, limits.unread, self._transport.abort
+        if self._head_since:
+            return self._head_since, limits.head, self._reject_slow_head
+        is_ignored = self._rejected or (receiving is not None and receiving.discarded)
+        if receiving and not is_ignored:
+            seconds = limits.body + receiving.size / limits.min_rate
+            return receiving.started, seconds, partial(self._time_out_body, receiving)
+        if self._request:
+            return self._since, inf, self._close
+        if is_ignored:
+            return self._since, limits.linger, self._transport.abort
+        return self._since, limits.idle, self._close
+
+    def _reject_slow_head(self) -> None:
+        self._reject(408, "the head of the request took too long")
 
     def _time_out_body(self, receiving: ServerRequest) -> None:
         """The application may answer 408, unless its response has begun or it waits for another request."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from dragoman.http.memory_budget import MemoryBudget
 from dragoman.http.server.application import ResponseWriter, ServerRequest
-from dragoman.http.server.connection import ServerConnection, ServerTimeouts
+from dragoman.http.server.connection import ServerConnection, ServerLimits
 from dragoman.http.write_batch import WriteBatch
 
 _BACKLOG = 2048
@@ -34,8 +34,9 @@ class Application(Protocol):
 class HttpServer:
     """`stopping`: no new connection is accepted. `now` and `date` are those of the last tick.
 
-    On shutdown, responses under way get `grace` seconds to end, and idle connections stay open for `drain`
-    seconds: a client may be sending its next request at this moment. It is answered with `connection: close`.
+    On shutdown, responses under way get `grace` seconds to end, and idle connections stay open for
+    `limits.drain` seconds: a client may be sending its next request at this moment. It is answered with
+    `connection: close`. `on_started` is called once connections are accepted.
 
     Before that it may be a lame duck for some seconds (`end_later`): it serves as before, and `lame` tells a
     load balancer to send nothing new. So nothing is on its way here when the socket closes.
@@ -45,22 +46,20 @@ class HttpServer:
         self,
         application: Application,
         grace: float,
-        timeouts: ServerTimeouts | None = None,
+        limits: ServerLimits | None = None,
         memory: MemoryBudget | None = None,
         tls: ssl.SSLContext | None = None,
-        connections_per_address: int = 0,
-        drain: float = 0,
-        on_started: Callable[[], object] = bool,
     ) -> None:
         self.memory, self._tls = memory or MemoryBudget(), tls
-        self._per_address, self._addresses = connections_per_address, Counter[str]()
-        self.application, self.timeouts = application, timeouts or ServerTimeouts()
+        self.application, self.limits = application, limits or ServerLimits()
+        self._addresses = Counter[str]()
+        self.on_started: Callable[[], object] = bool
         self.connections: set[ServerConnection] = set()
         self.started = self.stopping = self.lame = False
         self.now, self.date = 0.0, b""
         self.loop: Any = None
         self.batch: Any = None
-        self._grace, self._drain, self._on_started = grace, drain, on_started
+        self._grace = grace
         self._stop: asyncio.Event | None = None
         self._abort: asyncio.Event | None = None
 
@@ -76,7 +75,7 @@ class HttpServer:
         )
         ticking = asyncio.create_task(self._tick())
         self.started = True
-        self._on_started()
+        self.on_started()
         try:
             await self._stop.wait()
             await self._shut_down(server)
@@ -108,13 +107,14 @@ class HttpServer:
 
     def count(self, address: str) -> bool:
         """Whether one more connection of `address` is allowed; it is counted anyway."""
-        if not self._per_address:
+        most = self.limits.connections_per_address
+        if not most:
             return True
         self._addresses[address] += 1
-        return self._addresses[address] <= self._per_address
+        return self._addresses[address] <= most
 
     def uncount(self, address: str) -> None:
-        if self._per_address:
+        if self.limits.connections_per_address:
             self._addresses[address] -= 1
             if not self._addresses[address]:
                 del self._addresses[address]
@@ -123,7 +123,7 @@ class HttpServer:
         self.stopping = True
         server.close()
         now = self.loop.time()
-        until, drained = now + self._grace, now + self._drain
+        until, drained = now + self._grace, now + self.limits.drain
         while self.connections and self.loop.time() < until and self._abort and not self._abort.is_set():
             for connection in tuple(self.connections):
                 connection.stop(idle=self.loop.time() >= drained)
