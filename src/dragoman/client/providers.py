@@ -41,6 +41,7 @@ from dragoman.protocols import upstream as find_codec
 
 _USER_AGENT = {"user-agent": f"dragoman/{__version__}"}  # some providers refuse requests without one
 _EMBEDDED = "demo:"  # the address of the scripted model inside dragoman
+_UNKNOWN = ProviderSettings(name="", protocol="", base_url="")  # one that is not among the known providers
 
 
 class Provider:
@@ -74,43 +75,35 @@ class Provider:
         surfaces: Sequence[Surface] = (),
         profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow] = (),
     ) -> None:
-        known = known_providers().get(name)
-        self.name = name
-        if surfaces and (protocol or base_url or dialect):
-            raise ConfigError(
-                "surfaces stand instead of protocol and base_url, and no dialect goes with them"
-            )
-        if not surfaces:
-            base_url = base_url or (known.url_in(os.environ) if known else "")
-        if not surfaces and known:
-            surfaces = known.surfaces_for(base_url, protocol, dialect)
+        known = known_providers().get(name) or _UNKNOWN
+        address = ""
+        if surfaces:
+            _refuse_beside_surfaces(protocol, base_url, dialect)
+        else:
+            address = base_url or known.url_in(os.environ)
+            surfaces = known.surfaces_for(address, protocol, dialect)
         first = surfaces[0] if surfaces else known
-        self.protocol: str = protocol or (first.protocol if first else "")
-        self.base_url: str = (base_url or (first.base_url if first else "")).rstrip("/")
-        if not self.protocol or not self.base_url:
-            raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
+        self.name = name
+        self.protocol: str = protocol or first.protocol
+        self.base_url: str = (address or first.base_url).rstrip("/")
         self._listed = tuple(surfaces)
         self.surface = ""
         self.missing: set[str] = set()
-        self.codec: Codec = find_codec(self.protocol)
-        if self.codec.session:
-            raise ConfigError(
-                f"{self.protocol} keeps the conversation: the client cannot speak it, a gateway can"
-            )
+        self.codec: Codec = _codec_for(name, self.protocol, self.base_url)
         self.dialect: Dialect | None = find_dialect(dialect) if dialect else None
         self.recover: bool = recover
         self.summarise: bool = images == "summary"
         self.timeouts: Timeouts = timeouts or Timeouts()
         self.tries: int = max(tries, 1)
         self._transport = transport
-        if credentials is None:
-            credentials = self._credentials(api_key)
-        if known and known.key_env and not credentials and not base_url:
+        self.credentials: CredentialSource = (
+            self._credentials(api_key) if credentials is None else credentials
+        )
+        if known.key_env and not self.credentials and not address:
             names = " or ".join((known.key_env, *known.other_key_envs))
             raise ConfigError(
                 f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)"
             )
-        self.credentials: CredentialSource = credentials
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
         is_table = isinstance(profiles, Mapping)
         self._profiles = tuple([_profile_row(*row) for row in profiles.items()] if is_table else profiles)
@@ -197,6 +190,20 @@ class Provider:
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r}, protocol={self.protocol!r}, base_url={self.base_url!r})"
+
+
+def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -> None:
+    if protocol or base_url or dialect:
+        raise ConfigError("surfaces stand instead of protocol and base_url, and no dialect goes with them")
+
+
+def _codec_for(name: str, protocol: str, base_url: str) -> Codec:
+    if not protocol or not base_url:
+        raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
+    codec = find_codec(protocol)
+    if codec.session:
+        raise ConfigError(f"{protocol} keeps the conversation: the client cannot speak it, a gateway can")
+    return codec
 
 
 class Model(Struct, frozen=True):

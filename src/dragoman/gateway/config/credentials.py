@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -58,20 +59,26 @@ def read_pool(
     for place, entry in enumerate(given):
         at = (*where, f"[{place}]")
         with source.noting():
-            row = source.convert(at, {"key": entry} if isinstance(entry, str) else entry, PooledTable)
-            values = _values(source, at, row)
-            if source.is_mistaken(at):
-                continue
-            credential = _credential(source, at, values, provider, options)
-            if credential is None:
-                raise source.wrong(at, "expected a key, or what a credential is made or fetched with")
-            pooled = PooledCredential(
-                row.name or _variable(row) or f"key-{place + 1}", credential, row.weight
-            )
-            if any(each.name == pooled.name or each.account == pooled.account for each in pool):
-                raise source.wrong(at, f"{pooled.name} is there twice")
-            pool.append(pooled)
+            if pooled := _pooled(source, at, entry, provider, options):
+                if any(each.name == pooled.name or each.account == pooled.account for each in pool):
+                    raise source.wrong(at, f"{pooled.name} is there twice")
+                pool.append(pooled)
     return tuple(pool)
+
+
+def _pooled(
+    source: ConfigSource, at: Path, entry: Any, provider: ProviderSettings, options: Options
+) -> PooledCredential | None:
+    """None: the entry is mistaken, which was noted."""
+    row = source.convert(at, {"key": entry} if isinstance(entry, str) else entry, PooledTable)
+    values = _values(source, at, row)
+    if source.is_mistaken(at):
+        return None
+    credential = _credential(source, at, values, provider, options)
+    if credential is None:
+        raise source.wrong(at, "expected a key, or what a credential is made or fetched with")
+    number = int(at[-1].strip("[]")) + 1
+    return PooledCredential(row.name or _variable(row) or f"key-{number}", credential, row.weight)
 
 
 def usual_key(source: ConfigSource, provider: ProviderSettings) -> str:

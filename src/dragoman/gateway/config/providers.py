@@ -68,16 +68,10 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     if given.get("base_url") and http_url(given["base_url"]) != base.base_url:
         base = replace(base, keeps=False)  # which is true of the known address only
     provider = replace(base, surfaces=surfaces, **given)
-    at_each = (provider, *map(provider.at, surfaces))
-    for each in at_each:
-        _check_names(source, where, each)
+    _check(source, where, provider)
     options = {
         name: source.text((*where, name), value) for name in _OPTIONS if (value := getattr(table, name))
     }
-    for each in at_each:
-        if each.base_url and each.protocol in upstream_names():
-            with source.noting():
-                _check_url(source, where, each)
     if source.is_mistaken(where):  # a key that is missing may be the one that is misspelt
         return provider
     if not provider.protocol:
@@ -88,6 +82,15 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
         pool = read_pool(source, table, provider, options)
         return replace(provider, pool=pool, credentials=pool[0].credentials) if pool else provider
     return replace(provider, credentials=read_credentials(source, table, provider, options))
+
+
+def _check(source: ConfigSource, where: Path, provider: ProviderSettings) -> None:
+    """At each of its surfaces."""
+    for each in (provider, *map(provider.at, provider.surfaces)):
+        _check_names(source, where, each)
+        if each.base_url and each.protocol in upstream_names():
+            with source.noting():
+                _check_url(source, where, each)
 
 
 def _surfaces(

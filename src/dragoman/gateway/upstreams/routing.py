@@ -101,21 +101,28 @@ def _route(config: Config, requested: str) -> tuple[Target, ...]:
         return _accounts(provider, model)
     if row := matching_row(config, requested):
         return _targets(config, requested, row)
+    return _route_without_row(config, requested)
+
+
+def _route_without_row(config: Config, requested: str) -> tuple[Target, ...]:
+    name, separator, model = split_model(requested)
     if separator == ":" and model and name in known():  # never answered by another one
         raise UnknownModel(_needs_key(name, requested))
-    if separator == "/" and model and (provider := _vendor(config, name)):
+    vendor = name if separator == "/" and model else ""
+    if vendor and (provider := _vendor(config, vendor)):
         return _accounts(provider, model)
     provider = only_provider(config)
-    if provider and (
-        requested or not config.providers
-    ):  # only the demo answers a request that names no model
+    # only the demo answers a request that names no model
+    if provider and (requested or not config.providers):
         return _accounts(provider, requested or DEMO)
-    if separator == "/" and model and (vendor := vendor_named(name)):
-        raise UnknownModel(_needs_key(vendor, requested))
+    if vendor and (known_vendor := vendor_named(vendor)):
+        raise UnknownModel(_needs_key(known_vendor, requested))
+    raise UnknownModel(_unknown(config, requested))
+
+
+def _unknown(config: Config, requested: str) -> str:
     listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
-    raise UnknownModel(
-        f"Unknown model {requested!r}. Configured: {listed}. You can also ask for provider:model."
-    )
+    return f"Unknown model {requested!r}. Configured: {listed}. You can also ask for provider:model."
 
 
 def matching_row(config: Config, requested: str) -> ModelRow | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from dragoman.core.jsontext import is_object
 from dragoman.gateway.config.importers.findings import SourceTable
 
 
@@ -114,13 +113,12 @@ _AWS_ELSEWHERE = {
 def _bedrock(model: str, base_url: str, params: SourceTable) -> Server:
     """Claude by InvokeModel, where its own protocol arrives unchanged; the others by Converse."""
     found = re.fullmatch(rf"{_ROUTES}?(?:({_REGION})/)?{_ROUTES}?(.+)", model)
-    name = found[2] if found else model
+    in_model, name = found.groups() if found else (None, model)
     arn = re.match(rf"arn:[a-z-]+:bedrock:({_REGION}):", name)
-    region = (
-        environment(params.text("aws_region_name")) or (found[1] if found else "") or (arn[1] if arn else "")
-    )
-    is_claude = "claude" in name or (arn is not None and model.startswith("invoke/"))
-    if "embed" in name or "rerank" in name or "stability" in name:
+    in_arn = arn[1] if arn else None
+    region = environment(params.text("aws_region_name")) or in_model or in_arn
+    is_claude = "claude" in name or bool(arn and model.startswith("invoke/"))
+    if re.search("embed|rerank|stability", name):
         raise Unserved(f"{name} does not chat, and Bedrock's other APIs are not served", "Call it directly.")
     protocol = "bedrock-invoke" if is_claude else "bedrock-converse"
     table: dict[str, Any] = {"protocol": protocol, "region": region or "env:AWS_REGION_NAME"}
@@ -130,11 +128,15 @@ def _bedrock(model: str, base_url: str, params: SourceTable) -> Server:
     given = {ours: environment(text) for ours, theirs in _AWS.items() if (text := params.text(theirs))}
     if given:
         table["credentials"] = given
+    _report_elsewhere(params)
+    base = "bedrock" if is_claude else "bedrock-converse"
+    return Server(table, base, name)
+
+
+def _report_elsewhere(params: SourceTable) -> None:
     for theirs, advice in _AWS_ELSEWHERE.items():
         if params.take(theirs) is not None:
             params.report("by hand", theirs, "AWS's own settings say who signs the requests", advice)
-    base = "bedrock" if is_claude else "bedrock-converse"
-    return Server(table, base, name)
 
 
 # Vertex AI --------------------------------------------------------------------------------------------------
@@ -142,7 +144,6 @@ def _bedrock(model: str, base_url: str, params: SourceTable) -> Server:
 
 def _vertex(model: str, base_url: str, params: SourceTable) -> Server:
     given = {kind: _first(params, f"vertex_{kind}", f"vertex_ai_{kind}") for kind in ("project", "location")}
-    credentials = params.take("vertex_credentials") or params.take("vertex_ai_credentials")
     protocol = "vertex-claude" if "claude" in model else "vertex-gemini"
     if "/" in model or not re.match(r"claude|gemini|gemma|\*", model):
         raise Unserved(f"{model} at Vertex AI is neither Gemini nor Claude", "Route it to another provider.")
@@ -153,15 +154,22 @@ def _vertex(model: str, base_url: str, params: SourceTable) -> Server:
     }
     if base_url:
         table["base_url"] = base_url
+    if file := _account_file(params):
+        table["credentials"] = {"file": file}
+    return Server(table, "vertex-claude" if protocol == "vertex-claude" else "vertex", model)
+
+
+def _account_file(params: SourceTable) -> str:
+    """The file of the service account, where the configuration names one."""
+    credentials = params.take("vertex_credentials") or params.take("vertex_ai_credentials")
     file = environment(credentials) if isinstance(credentials, str) else ""
-    if credentials is not None and (is_object(credentials) or not file or file.lstrip().startswith("{")):
+    if credentials is not None and (not file or file.lstrip().startswith("{")):
         advice = "Save it in a file and name that: credentials = { file = … }."
         params.report("by hand", "vertex_credentials", "a service account stands in the file", advice)
-    elif file:
-        table["credentials"] = {"file": file}
-        if file.startswith("env:"):
-            params.report("approximate", "vertex_credentials", "the variable must hold the path of a file")
-    return Server(table, "vertex-claude" if protocol == "vertex-claude" else "vertex", model)
+        return ""
+    if file.startswith("env:"):
+        params.report("approximate", "vertex_credentials", "the variable must hold the path of a file")
+    return file
 
 
 def _first(params: SourceTable, *names: str) -> str:

@@ -187,30 +187,40 @@ def _fill_credential(params: SourceTable, credentials: dict[str, SourceTable]) -
 
 def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str) -> None:
     """The key, the headers and the timeouts of the provider."""
+    _key(params, table, environment(key), base)
+    if headers := _headers(params):
+        table["headers"] = headers
+    if timeouts := _timeouts(params):
+        table["timeouts"] = timeouts
+    if (most := params.number("max_parallel_requests")) is not None:
+        table["max_concurrency"] = round(most)
+
+
+def _key(params: SourceTable, table: dict[str, Any], given: str, base: str) -> None:
     usual = known()[base].key_variables if base in known() else ()
-    given = environment(key)
     if given.startswith("env:") and given.removeprefix("env:") in usual:
         what = f"{base} reads {given.removeprefix('env:')} by itself, for all its models"
         params.findings.add_once("exact", params.place("api_key"), what)
-    else:
-        if given:
-            table["api_key"] = given
-        elif (
-            "credentials" not in table
-            and base not in known()
-            and (variable := _KEYS.get(base.replace("-", "_")))
-        ):
-            table["api_key"] = f"env:{variable}"
+    elif given:
+        table["api_key"] = given
+    elif "credentials" not in table and base not in known():
+        variable = _KEYS.get(base.replace("-", "_"))
+        table.update({"api_key": f"env:{variable}"} if variable else {})
     if given and not given.startswith("env:"):
         params.report("exact", "api_key", "a secret stands in the file", "Use env:NAME instead.")
+
+
+def _headers(params: SourceTable) -> dict[str, str]:
     headers: dict[str, str] = {}
     for kind in ("extra_headers", "headers", "default_headers"):
         for name, value in params.table(kind).items():
             headers[name.lower()] = environment(str(value))
     if organization := params.text("organization"):
         headers["openai-organization"] = environment(organization)
-    if headers:
-        table["headers"] = headers
+    return headers
+
+
+def _timeouts(params: SourceTable) -> dict[str, float]:
     timeouts: dict[str, float] = {}
     if (seconds := params.number("timeout") or params.number("request_timeout")) is not None:
         timeouts["first_byte"] = seconds
@@ -219,10 +229,7 @@ def _connection(params: SourceTable, table: dict[str, Any], key: str, base: str)
     if (seconds := params.number("stream_timeout")) is not None:
         timeouts["idle"] = seconds
         params.report("approximate", "stream_timeout", "it is the longest pause in a stream")
-    if timeouts:
-        table["timeouts"] = timeouts
-    if (most := params.number("max_parallel_requests")) is not None:
-        table["max_concurrency"] = round(most)
+    return timeouts
 
 
 def _joined(providers: dict[str, dict[str, Any]], base: str, table: dict[str, Any]) -> str:
@@ -258,28 +265,37 @@ def _default(params: SourceTable) -> dict[str, Any]:
     for name, neutral in _DEFAULTS.items():
         if (value := params.number(name)) is not None:
             default[neutral] = int(value) if neutral in _WHOLE or value == int(value) else value
+    default |= _reasoning(params)
+    stop = params.take("stop")
+    if isinstance(stop, str) or is_array(stop):
+        default["stop"] = [stop] if isinstance(stop, str) else [str(each) for each in stop]
+    for name in ("service_tier", "verbosity"):
+        if value := params.text(name):
+            default[name] = value
+    if user := params.text("user"):
+        default["user"] = environment(user)
+    if isinstance(parallel := params.take("parallel_tool_calls"), bool):
+        default["parallel"] = parallel
+    return default
+
+
+def _reasoning(params: SourceTable) -> dict[str, Any]:
+    """Effort and budget, which LiteLLM takes in the words of OpenAI and of Anthropic."""
+    read: dict[str, Any] = {}
     if effort := params.take("reasoning_effort"):
         wanted = effort.get("effort") if is_object(effort) else effort
         if wanted in _EFFORTS:
-            default["effort"] = wanted
+            read["effort"] = wanted
         else:
             params.report("by hand", "reasoning_effort", f"{wanted!r} is no effort", f"One of {_EFFORTS}.")
     thinking = params.take("thinking")
     if is_object(thinking) and thinking.get("type") == "disabled":
-        default["budget"] = 0
+        read["budget"] = 0
     elif is_object(thinking) and isinstance(thinking.get("budget_tokens"), int):
-        default["budget"] = thinking["budget_tokens"]
+        read["budget"] = thinking["budget_tokens"]
     elif thinking is not None:
         params.report("by hand", "thinking", "no budget of tokens", "Set effort or budget under default.")
-    stop = params.take("stop")
-    if isinstance(stop, str) or is_array(stop):
-        default["stop"] = [stop] if isinstance(stop, str) else [str(each) for each in stop]
-    for name in ("service_tier", "user", "verbosity"):
-        if value := params.text(name):
-            default[name] = environment(value) if name == "user" else value
-    if isinstance(parallel := params.take("parallel_tool_calls"), bool):
-        default["parallel"] = parallel
-    return default
+    return read
 
 
 def _extra(params: SourceTable) -> dict[str, Any]:
