@@ -120,7 +120,7 @@ def test_tools_run(home: Path):
 
 
 def test_completion_of_lines(home: Path):
-    session = TerminalSession(Conversation(), model_of("demo:any"), [], Screen(), None, 5)
+    session = TerminalSession(Conversation(), model_of("demo:any"), [], Screen(), 5)
     complete: Any = Chat(session)._complete
     assert complete("/u") == ["/undo", "/usage"]
     assert complete("/model anth") == ["/model anthropic:"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.gateways import PROGRAM, surroundings
-from dragoman.cli.agents import AGENTS, settings_for
+from dragoman.cli.agents import AGENTS, GatewayAccess, settings_for
 from dragoman.cli.agents.launch import merged
 from waiting import wait_until
 
@@ -124,9 +124,9 @@ def test_every_agent_reaches_its_own_gateway(place: Place, name: str):
 
 def test_codex_searches_where_the_gateway_has_a_backend():
     switch = "model_providers.dragoman.supports_standalone_web_search=true"
-    with_backend = settings_for(AGENTS["codex"], "http://x", "k", "m", searches=True)
+    with_backend = settings_for(AGENTS["codex"], GatewayAccess("http://x", "k", searches=True), "m")
     assert switch in with_backend.arguments
-    assert switch not in settings_for(AGENTS["codex"], "http://x", "k", "m").arguments
+    assert switch not in settings_for(AGENTS["codex"], GatewayAccess("http://x", "k"), "m").arguments
 
 
 # name: (agent, in its environment or arguments)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dragoman.http.client import Client, KeepAlive, ReplyBroken, Timeouts
+from dragoman.http.client import Client, IdleConnections, ReplyBroken, Timeouts
 from dragoman.http.client import connection as connections
 from dragoman.http.client.reply import HIGH_WATER, HttpReply
 from http_client.conftest import Run
@@ -38,7 +38,7 @@ def test_one_connection_serves_requests_in_a_row(run: Run) -> None:
 def test_requests_at_the_same_time_have_connections_of_their_own(run: Run) -> None:
     async def work() -> None:
         async with listening(answering(b"HTTP/1.1 200 OK\r\n", ANSWER[17:], pause=0.02)) as seen:
-            client = Client(KeepAlive(most=2), environ={})
+            client = Client(IdleConnections(most=2), environ={})
             assert await asyncio.gather(*(ask(client, seen.url) for _ in range(4))) == [b"ok"] * 4
             assert seen.opened == 4
             assert client.connections == 2  # as many as are kept
@@ -50,7 +50,7 @@ def test_requests_at_the_same_time_have_connections_of_their_own(run: Run) -> No
 def test_an_idle_connection_is_closed_in_time(run: Run) -> None:
     async def work() -> None:
         async with listening(answering(ANSWER)) as seen:
-            client = Client(KeepAlive(seconds=0.05), environ={})
+            client = Client(IdleConnections(seconds=0.05), environ={})
             await ask(client, seen.url)
             await seen.closed.wait()
             assert client.connections == 0

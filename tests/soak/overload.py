@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.http.client import Client, KeepAlive
+from dragoman.http.client import Client, IdleConnections
 from soak import processes
 from soak.accounts import read_journal, statuses
 from soak.clients import Outcome, perform
@@ -106,7 +106,7 @@ async def _calm(gateway: Process) -> tuple[list[Outcome], float]:
 
 async def _rush(gateway: Process, rate: float, seconds: float) -> tuple[list[tuple[Outcome, float]], float]:
     """Requests at a steady rate, whatever becomes of them."""
-    client = Client(KeepAlive(1000))
+    client = Client(IdleConnections(1000))
     loop = asyncio.get_running_loop()
     began = loop.time()
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from itertools import count, cycle
 
-from dragoman.http.client import Client, KeepAlive
+from dragoman.http.client import Client, IdleConnections
 from soak.clients import Outcome, perform
 from soak.plans import CLIENTS, PROVIDERS, Plan, next_turn
 from soak.processes import Process, asked, metrics
@@ -22,7 +22,7 @@ async def run(plans: Iterable[Plan], url: str, at_a_time: int, sockets: Iterable
     """All of them, and a second turn for calls of which somebody has a result. A quarter as many WebSocket
     connections play `sockets` beside them."""
     outcomes: list[Outcome] = []
-    client, waiting = Client(KeepAlive(at_a_time)), iter(plans)
+    client, waiting = Client(IdleConnections(at_a_time)), iter(plans)
 
     async def work() -> None:
         for plan in waiting:

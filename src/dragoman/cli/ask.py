@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
+from msgspec import Struct
 
+from dragoman.cli.options import collect
 from dragoman.cli.output import pretty, write, write_losses
 from dragoman.cli.schema_option import read_schema
-from dragoman.cli.session import open_session, session_options, user_message
+from dragoman.cli.session import SessionOptions, open_session, session_options, user_message
 
 EXAMPLES = """\b
 Examples:
@@ -23,6 +24,12 @@ Examples:
 """
 
 
+class AskPrompt(Struct, frozen=True):
+    prompt: str
+    images: tuple[str, ...]
+    files: tuple[str, ...]
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("prompt", default="-")
 @session_options
@@ -33,14 +40,9 @@ Examples:
 )
 @click.option("--save", metavar="FILE", help="Write the conversation to FILE, as JSON.")
 @click.option("--usage", is_flag=True, help="Print tokens and cost on stderr.")
+@collect(AskPrompt)
 def command(
-    prompt: str,
-    images: tuple[str, ...],
-    files: tuple[str, ...],
-    schema: str | None,
-    save: str | None,
-    usage: bool,
-    **options: Any,
+    options: SessionOptions, given: AskPrompt, schema: str | None, save: str | None, usage: bool
 ) -> int:
     """Send PROMPT to a model; - or nothing reads it from stdin.
 
@@ -48,8 +50,9 @@ def command(
     and those of MCP servers, need your confirmation.
     """
     output = read_schema(schema) if schema else None
-    message = user_message(sys.stdin.read() if prompt == "-" else prompt, images, files)
-    with open_session(**options, shows_text=output is None) as session:
+    text = sys.stdin.read() if given.prompt == "-" else given.prompt
+    message = user_message(text, given.images, given.files)
+    with open_session(options, shows_text=output is None) as session:
         run = session.ask(message, output)
     if output is not None and run.stopped == "answer":
         write(pretty(run.output))

@@ -22,6 +22,7 @@ from dragoman.cli.models import summary
 from dragoman.cli.session import (
     Approver,
     ChatHistory,
+    SessionOptions,
     TerminalSession,
     listed,
     open_session,
@@ -46,7 +47,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @session_options
 @click.option("--list", "lists", is_flag=True, help="List the latest conversations.")
-def command(lists: bool, **options: Any) -> int:
+def command(options: SessionOptions, lists: bool) -> int:
     """Talk with a model. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat.
 
     A line that ends with a backslash continues on the next one; what stands between two lines of \"\"\" is
@@ -55,7 +56,7 @@ def command(lists: bool, **options: Any) -> int:
     if lists:
         click.echo("\n".join(listed(ChatHistory(os.environ))))
         return 0
-    with open_session(**options, approver=Approver(remembers=True)) as session:
+    with open_session(options, approver=Approver(remembers=True)) as session:
         return Chat(session).run()
 
 

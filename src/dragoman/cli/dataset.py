@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import click
 import msgspec
+from msgspec import Struct
 
+from dragoman.cli.options import collect
 from dragoman.cli.output import SEVERITY_COLOURS
 from dragoman.datasets import LossReport, Translation, layout_names
 from dragoman.datasets.local import JobProgress, is_job, job_report, translate_files
@@ -20,6 +22,40 @@ Examples:
   dragoman dataset translate conversations.parquet out/ --from openai-chat --to anthropic --resume
   dragoman dataset report out/
 """
+
+
+class OutputOptions(Struct, frozen=True):
+    format: Literal["parquet", "jsonl"] | None = None
+    resume: bool = False
+    shard_rows: int = 10_000
+
+
+class RowOptions(Struct, frozen=True):
+    source: str
+    target: str
+    column: str
+    id: str
+    engine: Literal["local", "ray"]
+    workers: int | None
+    as_json: bool
+    quiet: bool
+
+    def run(self, files: tuple[str, ...], out: str | None, output: OutputOptions) -> LossReport:
+        bar = ProgressLine(self.quiet)
+        report = translate_files(
+            files,
+            out,
+            Translation(self.source, self.target, self.column),
+            id=self.id,
+            engine=self.engine,
+            workers=self.workers or 0,
+            format=output.format or "",
+            resume=output.resume,
+            shard_rows=output.shard_rows,
+            on_progress=bar,
+        )
+        bar.close()
+        return report
 
 
 @click.group(epilog=EXAMPLES)
@@ -62,6 +98,7 @@ def _layout_options(required: bool) -> Any:
     ]
 
     def add(function: Any) -> Any:
+        function = collect(RowOptions)(function)
         for option in reversed(options):
             function = option(function)
         return function
@@ -80,56 +117,32 @@ def _layout_options(required: bool) -> Any:
 @click.option(
     "--shard-rows", type=click.IntRange(1), default=10_000, show_default=True, help="Rows of a shard."
 )
-def translate(
-    files: tuple[str, ...],
-    out: str,
-    source: str,
-    target: str,
-    column: str,
-    format: Literal["parquet", "jsonl"] | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+@collect(OutputOptions)
+def translate(job: RowOptions, output: OutputOptions, files: tuple[str, ...], out: str) -> int:
     """Translate every row of FILE… into shards in the folder OUT/.
 
     A row of the output has the columns of its source, and `body`, `losses` and `error` in place of the
     conversation. Exit code 1: some rows have an error. A job that was killed goes on with --resume.
     """
-    bar = ProgressLine(quiet)
-    report = translate_files(
-        files, out, Translation(source, target, column), format=format or "", on_progress=bar, **options
-    )
-    bar.close()
-    show(report, as_json)
+    report = job.run(files, out, output)
+    show(report, job.as_json)
     return 1 if report.failed else 0
 
 
 @command.command()
 @click.argument("files", metavar="FILE…|OUT/", nargs=-1, required=True, type=click.Path(exists=True))
 @_layout_options(required=False)
-def report(
-    files: tuple[str, ...],
-    source: str | None,
-    target: str | None,
-    column: str,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def report(job: RowOptions, files: tuple[str, ...]) -> int:
     """Print what the rows of FILE… would lose. Nothing is written.
 
     Of the folder OUT/ of a job, print what its rows have lost.
     """
     if len(files) == 1 and is_job(files[0]):
-        show(job_report(files[0]), as_json)
+        show(job_report(files[0]), job.as_json)
         return 0
-    if not source or not target:
+    if not job.source or not job.target:
         raise click.UsageError("--from and --to are needed: no folder of a job is given")
-    bar = ProgressLine(quiet)
-    found = translate_files(files, None, Translation(source, target, column), on_progress=bar, **options)
-    bar.close()
-    show(found, as_json)
+    show(job.run(files, None, OutputOptions()), job.as_json)
     return 0
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from dragoman import DragomanError
+from dragoman.cli.options import collect
 from dragoman.cli.output import COLOURS, SEVERITY_COLOURS, pretty, write
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
@@ -27,6 +28,35 @@ Examples:
 """
 
 
+class GatewayApi(Struct, frozen=True):
+    url: str
+    key: str | None
+
+    def fetch(self, path: str) -> Any:
+        return jsontext.decode(self.get(path))
+
+    def get(self, path: str) -> bytes:
+        url, headers = self.url, {"x-api-key": self.key} if self.key else {}
+        request = urllib.request.Request(url.rstrip("/") + "/inspect/api" + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return reply.read()
+        except urllib.error.HTTPError as error:
+            body = jsontext.decode_object(error.read().decode("utf-8", "replace")) or {}
+            problem = body.get("error")
+            text = problem if isinstance(problem, str) else f"{url} answers {error.code}"
+            raise DragomanError(text) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise DragomanError(f"no gateway with --inspect at {url}: {reason}") from None
+
+
+class InspectOutput(Struct, frozen=True):
+    save: str | None
+    html: str | None
+    as_json: bool
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("what", metavar="[FILE|ID]", required=False)
 @click.option("--url", default="http://127.0.0.1:8787", show_default=True, help="The gateway.")
@@ -35,29 +65,29 @@ Examples:
 @click.option("--save", type=click.Path(dir_okay=False, writable=True), help="Write the recording to a file.")
 @click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write it as one HTML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(
-    what: str | None, url: str, key: str | None, last: int, save: str | None, html: str | None, as_json: bool
-) -> None:
+@collect(GatewayApi)
+@collect(InspectOutput)
+def command(gateway: GatewayApi, output: InspectOutput, what: str | None, last: int) -> None:
     """Show recorded exchanges: a list, or one of them with its route and its losses."""
     if what is None:
-        rows = _newest(url, key, last)[::-1]
-        write(pretty(rows)) if as_json else _list(rows)
+        rows = _newest(gateway, last)[::-1]
+        write(pretty(rows)) if output.as_json else _list(rows)
         return
     if what.endswith(FILE_SUFFIX) or Path(what).is_file():
         text = Path(what).read_bytes()
         view = _view_of(text)
     else:
-        view = _fetch(url, key, f"/exchanges/{what}/all")
-        text = _get(url, key, f"/exchanges/{what}/exchange.json") if save else b""
-    if save:
-        save_file(save, text)
-    if html:
+        view = gateway.fetch(f"/exchanges/{what}/all")
+        text = gateway.get(f"/exchanges/{what}/exchange.json") if output.save else b""
+    if output.save:
+        save_file(output.save, text)
+    if output.html:
         from dragoman.inspector.export import exported
 
-        save_file(html, exported(view))
-    if as_json:
+        save_file(output.html, exported(view))
+    if output.as_json:
         write(pretty(view))
-    elif not (save or html):
+    elif not (output.save or output.html):
         _show(view)
 
 
@@ -68,11 +98,11 @@ def _view_of(text: bytes) -> Wire:
     return to_builtins(whole_view(recording, Context([recording.summary])))
 
 
-def _newest(url: str, key: str | None, count: int) -> list[Wire]:
+def _newest(gateway: GatewayApi, count: int) -> list[Wire]:
     found: list[Wire] = []
     more: str | None = ""
     while more is not None and len(found) < count:
-        page = _fetch(url, key, f"/exchanges?before={more}")
+        page = gateway.fetch(f"/exchanges?before={more}")
         found, more = found + page["rows"], page["more"]
     return found[:count]
 
@@ -129,22 +159,3 @@ def save_file(path: str, data: bytes) -> None:
     with os.fdopen(number, "wb") as file:
         file.write(data)
     click.echo(f"wrote {path}", err=True)
-
-
-def _fetch(url: str, key: str | None, path: str) -> Any:
-    return jsontext.decode(_get(url, key, path))
-
-
-def _get(url: str, key: str | None, path: str) -> bytes:
-    headers = {"x-api-key": key} if key else {}
-    request = urllib.request.Request(url.rstrip("/") + "/inspect/api" + path, headers=headers)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            return reply.read()
-    except urllib.error.HTTPError as error:
-        body = jsontext.decode_object(error.read().decode("utf-8", "replace")) or {}
-        problem = body.get("error")
-        raise DragomanError(problem if isinstance(problem, str) else f"{url} answers {error.code}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise DragomanError(f"no gateway with --inspect at {url}: {reason}") from None

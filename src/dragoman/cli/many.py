@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+from msgspec import Struct
 
 from dragoman.cli.completion import complete_model
+from dragoman.cli.options import collect
 
 EXAMPLES = """\b
 Examples:
@@ -14,6 +14,19 @@ Examples:
   dragoman many prompts.jsonl replies.jsonl --model groq:openai/gpt-oss-120b --requests-per-minute 500
   dragoman many prompts.jsonl replies.jsonl --model … --retry-failed
 """
+
+
+class ManyOptions(Struct, frozen=True):
+    source: str
+    target: str
+    model: str | None
+    system: str | None
+    concurrency: int
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    schema: str | None
+    retry_failed: bool
+    quiet: bool
 
 
 @click.command(epilog=EXAMPLES)
@@ -42,16 +55,8 @@ Examples:
 @click.option("--schema", metavar="JSON|FILE|FIELDS", help="Replies are JSON of this form, as for `ask`.")
 @click.option("--retry-failed", is_flag=True, help="Send again what ended in an error before.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def command(
-    source: str,
-    target: str,
-    model: str | None,
-    system: str | None,
-    schema: str | None,
-    retry_failed: bool,
-    quiet: bool,
-    **limits: Any,
-) -> int:
+@collect(ManyOptions)
+def command(options: ManyOptions) -> int:
     """Send every line of IN.JSONL to a model and append the replies to OUT.JSONL.
 
     \b
@@ -64,13 +69,15 @@ def command(
     from dragoman.client import generate_file
 
     done = generate_file(
-        source,
-        target,
-        chosen_model(model),
-        system=system,
-        output=read_schema(schema) if schema else None,
-        retry_failed=retry_failed,
-        progress=not quiet,
-        **limits,
+        options.source,
+        options.target,
+        chosen_model(options.model),
+        output=read_schema(options.schema) if options.schema else None,
+        system=options.system,
+        concurrency=options.concurrency,
+        requests_per_minute=options.requests_per_minute,
+        tokens_per_minute=options.tokens_per_minute,
+        retry_failed=options.retry_failed,
+        progress=not options.quiet,
     )
     return 1 if done.failed else 0

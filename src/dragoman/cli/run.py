@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.cli.agents import AGENTS, AgentProgram, settings_for
+from dragoman.cli.agents import AGENTS, AgentProgram, GatewayAccess, settings_for
 from dragoman.cli.agents.launch import RunLog, environment_of, run_agent, temporary_home
 from dragoman.cli.models import summary
+from dragoman.cli.options import collect
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, ModelTarget
@@ -31,6 +33,17 @@ class Missing(click.ClickException):
     exit_code = 127  # as shells do
 
 
+class AgentOptions(Struct, frozen=True):
+    agent: str
+    model: str | None
+    config: str | None
+    log: str | None
+    inspect: bool
+    no_check: bool
+    passed: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("agent", type=click.Choice(list(AGENTS)))
 @click.option("--model", metavar="M", help="provider:model, or a name from the configuration.")
@@ -40,16 +53,8 @@ class Missing(click.ClickException):
 @click.option("--no-check", is_flag=True, help="Start the agent without checking key and model.")
 @click.option("--env", "passed", multiple=True, metavar="NAME", help="A secret that the agent may see.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(
-    agent: str,
-    model: str | None,
-    config: str | None,
-    log: str | None,
-    inspect: bool,
-    no_check: bool,
-    passed: tuple[str, ...],
-    arguments: tuple[str, ...],
-) -> int:
+@collect(AgentOptions)
+def command(options: AgentOptions) -> int:
     """Run AGENT on any model.
 
     A gateway starts on a free port and stops with the agent. ARGUMENTS after -- are passed to the agent, and
@@ -62,9 +67,9 @@ def command(
     from dragoman.inspector.server import mount_inspector
     from dragoman.recording.recorder import Recorder
 
-    chosen = AGENTS[agent]
+    chosen, model = AGENTS[options.agent], options.model
     program = find(chosen)
-    settings = settings_of(config, log__file=log)
+    settings = settings_of(options.config, log__file=options.log)
     targets = targets_for(model, chosen, settings)
     target = targets[0]
     profile = target.provider.profile(target.model)
@@ -73,22 +78,23 @@ def command(
     with ExitStack() as stack:
         run_log = stack.enter_context(RunLog(settings.log_file))
         routed = everything_to(targets, settings) if model else settings
-        recorder, extend = (Recorder(), mount_inspector) if inspect else (None, None)
+        recorder, extend = (Recorder(), mount_inspector) if options.inspect else (None, None)
         access_log = AccessLog(run_log.write)
         gateway = stack.enter_context(private_gateway(routed, access_log, recorder, extend))
-        if inspect:
+        if options.inspect:
             click.echo(f"inspector: {gateway.url}/inspect#key={gateway.key}", err=True)
-        if not no_check and (problem := preflight(target, gateway, model or target.model)):
+        if not options.no_check and (problem := preflight(target, gateway, model or target.model)):
             raise click.ClickException(f"{problem} (--no-check starts the agent all the same)")
         run_log.exchanges = run_log.failed = 0
         searches = settings.hosted is not None and settings.hosted.web_search is not None
-        own = settings_for(chosen, gateway.url, gateway.key, model, profile, searches)
+        there = GatewayAccess(gateway.url, gateway.key, searches)
+        own = settings_for(chosen, there, model, profile)
         home = stack.enter_context(temporary_home(chosen.home, Path.home()))
-        added = {name: os.environ[name] for name in passed if name in os.environ}
+        added = {name: os.environ[name] for name in options.passed if name in os.environ}
         environment = environment_of(
             os.environ, chosen.unset, {**added, **own.environment, **home}, settings.secret_variables
         )
-        code = run_agent([program, *own.arguments, *arguments], environment)
+        code = run_agent([program, *own.arguments, *options.arguments], environment)
     if run_log.failed:
         click.echo(run_log.summary(), err=True)
     return code

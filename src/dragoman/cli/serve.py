@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import click
+from msgspec import Struct
 
+from dragoman.cli.options import collect
 from dragoman.cli.settings import config_option, settings_of
 from dragoman.cli.welcome import welcome
 from dragoman.gateway.config import Config, away_from
@@ -19,6 +21,15 @@ Examples:
 """
 
 
+class ServeOptions(Struct, frozen=True):
+    config: str | None
+    host: str | None
+    port: int | None
+    workers: int
+    verbose: bool
+    inspect: bool
+
+
 @click.command(epilog=EXAMPLES)
 @config_option
 @click.option("--host", help="The address to listen on; others than loopback need client keys.  [127.0.0.1]")
@@ -26,9 +37,8 @@ Examples:
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option("--verbose", is_flag=True, help="Log the bodies of both wires, with secrets redacted.")
 @click.option("--inspect", is_flag=True, help="Record exchanges and show them at /inspect.")
-def command(
-    config: str | None, host: str | None, port: int | None, workers: int, verbose: bool, inspect: bool
-) -> None:
+@collect(ServeOptions)
+def command(options: ServeOptions) -> None:
     """Start the gateway: every protocol on one port.
 
     Clients request a model; dragoman.toml maps it to a provider. Without a file, every known provider
@@ -39,12 +49,13 @@ def command(
 
     load = partial(
         settings_of,
-        config,
-        server__host=host,
-        server__port=port,
-        log__verbose=verbose or None,
-        inspector__enabled=inspect or None,
+        options.config,
+        server__host=options.host,
+        server__port=options.port,
+        log__verbose=options.verbose or None,
+        inspector__enabled=options.inspect or None,
     )
+    workers = options.workers
     settings = _without_itself(load())
     if settings.inspector.enabled and workers > 1 and not settings.inspector.keep:
         raise click.UsageError(

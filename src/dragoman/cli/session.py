@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+from msgspec import Struct
 
 from dragoman.cli.completion import complete_model, complete_tool
+from dragoman.cli.options import collect
 from dragoman.cli.screen import Screen, visible
 from dragoman.cli.settings import settings_of
 from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage, web_fetch, web_search
@@ -73,8 +75,25 @@ _OPTIONS = (
 )
 
 
+class SessionOptions(Struct, frozen=True):
+    model: str | None
+    names: tuple[str, ...]
+    servers: tuple[str, ...]
+    search: bool
+    root: str
+    system: str | None
+    resume: bool
+    conversation: str | None
+    no_history: bool
+    yes: bool
+    max_turns: int
+    reasoning: bool
+    plain: bool
+
+
 def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that `ask` and `chat` share; `open_session` takes them."""
+    """The options that `ask` and `chat` share; the command gets them as `SessionOptions`."""
+    command = collect(SessionOptions)(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -84,20 +103,15 @@ class TerminalSession:
     """`path`: where the conversation is stored after each answer; None: nowhere."""
 
     def __init__(
-        self,
-        conversation: Conversation,
-        model: Model,
-        tools: list[Tool],
-        screen: Screen,
-        approve: Callable[..., Any] | None,
-        max_turns: int,
+        self, conversation: Conversation, model: Model, tools: list[Tool], screen: Screen, max_turns: int
     ) -> None:
         self.conversation, self.screen, self.model, self.tools = conversation, screen, model, tools
         self.history = ChatHistory(os.environ)
         self.path: Path | None = None
         self.root = "."
         self.hosted: list[ServerTool] = []  # that the provider runs, or that run here where it has none
-        self._approve, self._max_turns = approve, max_turns
+        self.approve: Callable[..., Any] | None = None  # None: everything runs
+        self._max_turns = max_turns
         self.cost: float | None = 0.0
 
     def ask(self, prompt: UserMessage, output: Any = None) -> Run[Any]:
@@ -108,7 +122,7 @@ class TerminalSession:
                 prompt,
                 output=output,
                 tools=[*self.tools, *self.hosted],
-                approve=self._approve,
+                approve=self.approve,
                 on_event=self.screen,
                 max_turns=self._max_turns,
             )
@@ -131,43 +145,37 @@ class TerminalSession:
 
 @contextmanager
 def open_session(
-    *,
-    model: str | None,
-    names: tuple[str, ...],
-    servers: tuple[str, ...],
-    search: bool,
-    root: str,
-    system: str | None,
-    resume: bool,
-    conversation: str | None,
-    no_history: bool,
-    yes: bool,
-    max_turns: int,
-    reasoning: bool,
-    plain: bool,
-    shows_text: bool = True,
-    approver: Approver | None = None,
+    options: SessionOptions, shows_text: bool = True, approver: Approver | None = None
 ) -> Generator[TerminalSession]:
     from dragoman.cli.default_model import chosen_model
 
     history = ChatHistory(os.environ)
-    path = history.find(conversation or "") if resume or conversation else None
+    path = history.find(options.conversation or "") if options.resume or options.conversation else None
     continued = Conversation.load(path) if path else Conversation()
-    target = chosen_model(model or (str(continued.model) if continued.model else None))
-    if system:
-        set_system(continued, system)
-    tools: list[Tool] = chosen_tools(root, () if "all" in names else names) if names else []
-    screen = Screen(reasoning, markdown=not plain, shows_text=shows_text)
+    target = chosen_model(options.model or (str(continued.model) if continued.model else None))
+    if options.system:
+        set_system(continued, options.system)
+    screen = Screen(options.reasoning, markdown=not options.plain, shows_text=shows_text)
     with ExitStack() as stack:
-        for server in [mcp_server(each) for each in servers]:
-            tools.extend(stack.enter_context(server))
-        approve = None if yes else approver or Approver()
-        session = TerminalSession(continued, target, tools, screen, approve, max_turns)
-        session.root = root
-        session.hosted = search_tools() if search else []
-        if not no_history:
+        tools = _tools_for(options, stack)
+        session = TerminalSession(continued, target, tools, screen, options.max_turns)
+        session.root = options.root
+        if not options.yes:
+            session.approve = approver or Approver()
+        if options.search:
+            session.hosted = search_tools()
+        if not options.no_history:
             session.path = path or history.new()
         yield session
+
+
+def _tools_for(options: SessionOptions, stack: ExitStack) -> list[Tool]:
+    """The standard tools, and those of MCP servers, which run until `stack` is left."""
+    names = () if "all" in options.names else options.names
+    tools = chosen_tools(options.root, names) if options.names else []
+    for server in [mcp_server(each) for each in options.servers]:
+        tools.extend(stack.enter_context(server))
+    return tools
 
 
 class Approver:

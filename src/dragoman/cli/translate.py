@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import IO, Any, Literal
 
 import click
+from msgspec import Struct
 
 from dragoman import Exchange, Loss, WireError, dialects, protocols
+from dragoman.cli.options import collect
 from dragoman.cli.output import as_document, pretty, write, write_losses
 from dragoman.core.fields import describe, read_body
 from dragoman.core.jsontext import decode
@@ -37,6 +39,41 @@ class _Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--strict=cosmetic" if arg == "--strict" else arg for arg in args])
+
+
+class TranslationOptions(Struct, frozen=True):
+    what: What
+    file: IO[bytes]
+    source: str
+    target: str
+    dialect: str | None
+    strict: Severity | None
+    as_json: bool
+    images: Literal["native", "summary"]
+    recover: bool
+    transcript: bool
+    model: str | None
+    stream: bool | None
+    request: IO[bytes] | None
+    show_path: bool
+
+    @property
+    def asks(self) -> bool:
+        return self.what in ("request", "tools")
+
+    def check(self) -> None:
+        """Raises UsageError for an option that would have no effect."""
+        about_request = self.what == "request" or self.request is not None
+        without_effect = {
+            "--request": self.request is not None and self.asks,
+            "--model (without --request)": self.model is not None and not about_request,
+            "--stream (without --request)": self.stream is not None and not about_request,
+            "--show-path": self.show_path and self.what != "request",
+            "--dialect": self.dialect is not None and self.what == "tools",
+            "--transcript": self.transcript and self.what != "request",
+        }
+        for option in (option for option, given in without_effect.items() if given):
+            raise click.UsageError(f"{option} means nothing for {self.what}")
 
 
 @click.command(
@@ -77,22 +114,8 @@ class _Command(click.Command):
     help="The client's request: restores names, ids and types in a response.",
 )
 @click.option("--show-path", is_flag=True, help="Print the path of the request on stderr.")
-def command(
-    what: What,
-    file: IO[bytes],
-    source: str,
-    target: str,
-    dialect: str | None,
-    strict: Severity | None,
-    as_json: bool,
-    images: Literal["native", "summary"],
-    recover: bool,
-    transcript: bool,
-    model: str | None,
-    stream: bool | None,
-    request: IO[bytes] | None,
-    show_path: bool,
-) -> int:
+@collect(TranslationOptions)
+def command(options: TranslationOptions) -> int:
     """Translate FILE (or stdin) from one protocol to another.
 
     A request is translated from the client's protocol to the upstream's, a response and a stream from the
@@ -100,43 +123,35 @@ def command(
 
     The translation goes to stdout, losses go to stderr.
     """
-    asks = what in ("request", "tools")
-    about_request = what == "request" or request is not None
-    without_effect = {
-        "--request": request is not None and asks,
-        "--model (without --request)": model is not None and not about_request,
-        "--stream (without --request)": stream is not None and not about_request,
-        "--show-path": show_path and what != "request",
-        "--dialect": dialect is not None and what == "tools",
-        "--transcript": transcript and what != "request",
-    }
-    for option in (option for option, given in without_effect.items() if given):
-        raise click.UsageError(f"{option} means nothing for {what}")
-    file = _recorded(file, asks)
-    client, upstream = (source, target) if asks else (target, source)
+    options.check()
+    what, file = options.what, _recorded(options.file, options.asks)
+    client, upstream = (options.source, options.target) if options.asks else (options.target, options.source)
     exchange = Exchange(
-        client, upstream, dialect=dialect, images=images, recover=recover, transcript=transcript
+        client,
+        upstream,
+        dialect=options.dialect,
+        images=options.images,
+        recover=options.recover,
+        transcript=options.transcript,
     )
-    if request:  # before the response; what it loses is not the response's loss
-        exchange.request(request.read(), model, stream)
-    job = BodyTranslation(what, exchange, strict or False, as_json, show_path)
-    return job.translate_stream(file) if what == "stream" else job.translate_body(file, model, stream)
+    if options.request:  # before the response; what it loses is not the response's loss
+        exchange.request(options.request.read(), options.model, options.stream)
+    job = BodyTranslation(options, exchange)
+    return job.translate_stream(file) if what == "stream" else job.translate_body(file)
 
 
 class BodyTranslation:
-    def __init__(
-        self, what: What, exchange: Exchange, strict: Strictness, as_json: bool, show_path: bool
-    ) -> None:
-        self._what, self._exchange = what, exchange
-        self._strict: Strictness = strict
-        self._as_json, self._show_path = as_json, show_path
+    def __init__(self, options: TranslationOptions, exchange: Exchange) -> None:
+        self._options, self._what, self._exchange = options, options.what, exchange
+        self._strict: Strictness = options.strict or False
+        self._as_json = options.as_json
         self._before = set(exchange.losses)
 
-    def translate_body(self, file: IO[bytes], model: str | None, stream: bool | None) -> int:
+    def translate_body(self, file: IO[bytes]) -> int:
         text = file.read()
         match self._what:
             case "request":
-                body: Any = self._exchange.request(text, model, stream)
+                body: Any = self._exchange.request(text, self._options.model, self._options.stream)
             case "response":
                 body = self._exchange.response(read_body(text, self._exchange.upstream.name))
             case _:
@@ -178,7 +193,7 @@ class BodyTranslation:
         return fresh
 
     def _write(self, body: bytes, losses: list[Loss]) -> None:
-        if self._show_path:
+        if self._options.show_path:
             click.echo(f"POST {self._exchange.path}", err=True)
         write(body)
         if not self._as_json:

@@ -158,19 +158,21 @@ AGENTS = {
 }
 
 
+class GatewayAccess(Struct, frozen=True):
+    """`searches`: the gateway has a search backend."""
+
+    url: str
+    key: str
+    searches: bool = False
+
+
 def settings_for(
-    agent: AgentProgram,
-    url: str,
-    key: str,
-    model: str | None,
-    profile: ModelProfile = UNKNOWN,
-    searches: bool = False,
+    agent: AgentProgram, gateway: GatewayAccess, model: str | None, profile: ModelProfile = UNKNOWN
 ) -> AgentSettings:
-    """`agent` pointed at the gateway at `url`, for `model`; without one it requests what it likes.
-    `searches`: the gateway has a search backend."""
+    """`agent` pointed at the gateway, for `model`; without one it requests what it likes."""
     window = profile.context_window if model else None
     output = min(profile.max_output or _MOST_OUTPUT, _MOST_OUTPUT, (window or _MOST_OUTPUT * 4) // 4)
-    words = {"url": url, "key": key, "model": model or agent.usual_model, "output": output}
+    words = {"url": gateway.url, "key": gateway.key, "model": model or agent.usual_model, "output": output}
     words |= {"window": window, "input": window - output} if window else {}
     words["images"] = "false" if profile.images is False else "true"
     words["limit"] = f',"limit":{{"context":{window},"output":{output}}}' if window else ""
@@ -182,7 +184,7 @@ def settings_for(
     if model:
         environment |= agent.model_environment
         arguments += agent.model_arguments
-    if searches:
+    if gateway.searches:
         arguments += agent.search_arguments
     if window:
         environment |= agent.limit_environment
@@ -194,7 +196,7 @@ def settings_for(
 
 def command_line(agent: AgentProgram, url: str, key: str, model: str | None = None) -> str:
     """How to start the agent by hand, as one would type it; a `$NAME` as the key is left to the shell."""
-    settings = settings_for(agent, url, key, model)
+    settings = settings_for(agent, GatewayAccess(url, key), model)
     variables = [f"{name}={_quoted(value, key)}" for name, value in settings.environment.items()]
     return " ".join([*variables, agent.program, *(_quoted(value, key) for value in settings.arguments)])
 

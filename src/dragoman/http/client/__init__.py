@@ -10,13 +10,13 @@ from dragoman.core.transport import (
     Transport,
     TransportError,
 )
-from dragoman.http.client.client import Client, KeepAlive
+from dragoman.http.client.client import Client, IdleConnections
 
 __all__ = [
     "Client",
     "ConnectFailed",
     "CredentialFailed",
-    "KeepAlive",
+    "IdleConnections",
     "Reply",
     "ReplyBroken",
     "TimedOut",

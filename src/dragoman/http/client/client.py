@@ -27,7 +27,7 @@ _COPIED = 16 * 1024  # bytes of a body; a larger one is not copied behind its he
 _LINE_ENDS = ("\r", "\n", "\0")
 
 
-class KeepAlive(Struct, frozen=True):
+class IdleConnections(Struct, frozen=True):
     """How many connections to one address stay open while they are idle, and for how many seconds: servers
     and firewalls drop idle connections, some without closing them."""
 
@@ -40,7 +40,7 @@ class Client:
 
     def __init__(
         self,
-        keep: KeepAlive | None = None,
+        keep: IdleConnections | None = None,
         tls: ssl.SSLContext | None = None,
         environ: Mapping[str, str] = os.environ,
         memory: MemoryBudget | None = None,
@@ -49,7 +49,7 @@ class Client:
         """`proxy`: through which all requests go; empty: as `environ` says for each address."""
         self._memory = memory or MemoryBudget()
         self._idle: dict[Address, list[ClientConnection]] = {}
-        self._keep = keep or KeepAlive()
+        self._keep = keep or IdleConnections()
         self._tls = tls
         find: Callable[[Address], Proxy | None]
         if proxy:
