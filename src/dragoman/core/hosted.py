@@ -66,6 +66,16 @@ class HostedCall(Struct, frozen=True, gc=False):
     approval: str = ""
 
 
+class HostedCallRecord(Struct, frozen=True, gc=False):
+    """What is recorded of a call that ended. `began` is on the monotonic clock, `round` counts from 0."""
+
+    call: HostedCall
+    round: int
+    result: HostedResult
+    began: float
+    seconds: float
+
+
 class HostedListing(Struct, frozen=True, gc=False):
     """The tools of an MCP server, or why they could not be listed. `id`: as that of a call."""
 
@@ -116,7 +126,7 @@ class HostedCodec(Struct, frozen=True):
     `holds`: the parts of these kinds hold what the call gave, so that a later request has it. `most_calls`:
     how many calls the client allows in one reply. `quotes`: a citation has the words of its source, and no
     range. `words`: what other models may read instead of a part. `pauses`: the client sends a reply back that
-    a limit has ended.
+    a limit has ended. `forgets`: its clients may echo no more of a reply than its text and its calls.
     """
 
     hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
@@ -131,3 +141,4 @@ class HostedCodec(Struct, frozen=True):
     replaces_call: bool = False
     quotes: bool = False
     pauses: bool = False
+    forgets: bool = False

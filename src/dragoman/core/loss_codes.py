@@ -236,6 +236,14 @@ CODES: dict[str, LossCode] = {
         "A hosted tool that the upstream lacks: the model called it as a function, and the gateway ran it.",
         "You need to do nothing. A target that runs the tool itself gets it as it is.",
     ),
+    "hosted.result.changed": _minor(
+        "The client did not bring back what a hosted tool gave. The tool was called again.",
+        "Use a client that echoes `reasoning_details`, or a store that all workers share.",
+    ),
+    "hosted.result.dropped": _material(
+        "The client did not bring back what a hosted tool gave, and the tool could not be called again.",
+        "Use a client that echoes `reasoning_details`, or a store that all workers share.",
+    ),
     "hosted.computer.changed": _material(
         "The target's computer tool has other actions.", "Check that the agent knows the target's actions."
     ),

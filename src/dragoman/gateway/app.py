@@ -34,6 +34,7 @@ from dragoman.gateway.admission.budgets import Budgets
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.cut_ids import CutIds
+from dragoman.gateway.conversations.hosted_results import StoredResults
 from dragoman.gateway.conversations.request_files import RequestFiles
 from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.store.addresses import read_address
@@ -166,6 +167,8 @@ class Gateway:
         self._hosted = hosted
         if hosted is None and (settings := config.hosted):
             self._hosted = HostedTools(build_executors(settings, self.client).values(), settings.limits)
+        if self._hosted:
+            self._hosted.keep_in(StoredResults(self.store, self._log_store_error))
         self._observes = bool(self.recorder or self.access_log.traces)
         self.is_draining: Callable[[], bool] = bool
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)

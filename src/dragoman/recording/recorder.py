@@ -23,6 +23,7 @@ from typing import Protocol
 from msgspec.structs import asdict, replace
 
 from dragoman.core import jsontext
+from dragoman.core.hosted import HostedCallRecord
 from dragoman.core.losses import Loss, with_values
 from dragoman.core.model import Usage
 from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
@@ -35,6 +36,7 @@ from dragoman.recording.values import (
     ExchangeRecord,
     RecordedAttempt,
     RecordedBody,
+    RecordedCall,
     RecordedMessage,
     RecordedTarget,
     Recording,
@@ -230,6 +232,7 @@ class Recorder:
             attempts=attempts,
             losses=tuple(_losses(mask, draft.losses, sent, attempts)),
             rule=draft.rule,
+            hosted=tuple([_hosted(mask, each, draft.began) for each in draft.hosted]),
         )
 
     def _mask(self, draft: RecordingDraft) -> Mask:
@@ -434,6 +437,22 @@ class _RecordedReply:
 
     def close(self) -> None:
         self._reply.close()
+
+
+def _hosted(mask: Mask, record: HostedCallRecord, began: float) -> RecordedCall:
+    call = record.call
+    return RecordedCall(
+        round=record.round,
+        kind=call.kind,
+        name=call.name,
+        server=call.server,
+        arguments=mask.text(call.arguments),
+        result=mask.text(record.result.text),
+        error=record.result.error or "",
+        approval=call.approval,
+        began=round(record.began - began, 4),
+        seconds=round(record.seconds, 4),
+    )
 
 
 def _attempt(mask: Mask, draft: AttemptDraft, began: float) -> RecordedAttempt:

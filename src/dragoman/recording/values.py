@@ -15,6 +15,7 @@ from msgspec import Struct, convert, field, to_builtins
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
+from dragoman.core.hosted import HostedCallRecord
 from dragoman.core.losses import Loss
 from dragoman.core.model import Failure, Usage
 from dragoman.profiles import ProviderSettings
@@ -106,6 +107,22 @@ class RecordingSummary(Struct, frozen=True, kw_only=True):
     run: str = ""
 
 
+class RecordedCall(Struct, frozen=True, kw_only=True):
+    """A call of a hosted tool that the gateway executed between the rounds of its exchange. `server`: the
+    label of an MCP server. `began`: seconds since the exchange did."""
+
+    round: int
+    kind: str
+    name: str
+    server: str = ""
+    arguments: str = ""
+    result: str = ""
+    error: str = ""
+    approval: str = ""
+    began: float = 0.0
+    seconds: float = 0.0
+
+
 class Recording(Struct, frozen=True, kw_only=True):
     """One exchange. `request` and `reply` are the client's side, `attempts` the upstreams'."""
 
@@ -115,6 +132,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     attempts: tuple[RecordedAttempt, ...] = ()
     losses: tuple[Loss, ...] = ()
     rule: str = ""  # the line of [models] that decided where it went
+    hosted: tuple[RecordedCall, ...] = ()
 
     @property
     def answered(self) -> RecordedAttempt | None:
@@ -233,6 +251,7 @@ class RecordingDraft(Struct, eq=False):
     headers: list[tuple[bytes, bytes]] = []
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     attempts: list[AttemptDraft] = field(default_factory=lambda: list[AttemptDraft]())
+    hosted: list[HostedCallRecord] = field(default_factory=lambda: list[HostedCallRecord]())
     record: ExchangeRecord | None = None
     finished: bool = False
     seconds: float = 0.0

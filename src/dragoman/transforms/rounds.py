@@ -140,6 +140,7 @@ class RoundJoiner:
     def add(self, part: AnyPart) -> tuple[Event, ...]:
         """A part that no upstream sent."""
         index, self._count = self._count, self._count + 1
+        self.calls += isinstance(part, ToolCall)
         text = spelled(part)
         citations = part.citations if isinstance(part, Text) else ()
         return (

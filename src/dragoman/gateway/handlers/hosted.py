@@ -11,7 +11,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request
 from dragoman.gateway.handlers.rounds import Rounds, pinned
 from dragoman.gateway.request import AttemptFailed, RoutedRequest
-from dragoman.hosted.history import ApprovalError
+from dragoman.hosted.approvals import ApprovalError
 from dragoman.hosted.loop import HostedRun, HostedTools
 from dragoman.protocols import upstream
 from dragoman.transforms.rounds import RoundEnd
@@ -64,6 +64,8 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
         return admission is None or used is None or await admission.affords(used)
 
     run.may_go_on = may_go_on
+    if request.arrived.recording:
+        run.note = request.arrived.recording.hosted.append
     try:
         return await run.play(send, rounds.add, rounds.lead)
     finally:

@@ -197,6 +197,8 @@ FORGET_TOKENS = "delete from dragoman_tokens where caller = $1 and day < $2"
 
 REMEMBER = """insert into dragoman_handles (owner, digest, handle, used) values ($1, $2, $3, $4)
     on conflict (owner, digest) do update set handle = excluded.handle, used = excluded.used"""
+CLAIM = """insert into dragoman_handles (owner, digest, handle, used) values ($1, $2, $3, $4)
+    on conflict (owner, digest) do nothing returning digest"""
 RECALL = "update dragoman_handles set used = $3 where owner = $1 and digest = $2 returning handle"
 _RECALL_MANY = """update dragoman_handles set used = $2 where owner = $1 and digest in ({digests})
     returning digest, handle"""

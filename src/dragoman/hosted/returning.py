@@ -1,0 +1,144 @@
+"""Results on their way through a client, beside calls that it runs itself, until its next request.
+
+in the client's own parts            Anthropic's blocks, Responses' mcp_call     nothing is to be done here
+in hidden reasoning                  the client echoes it                        `seal_results`
+in the store, under a call's id      the client echoes ids alone (Chat)          `keep`, `find_lost`
+nowhere any more                     the id says what was called: it is called again, and reported
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.core import jsontext
+from dragoman.core.codec import ProtocolLimits
+from dragoman.core.jsontext import is_array
+from dragoman.core.model import AnyPart, Message, Reasoning, State, Text, ToolCall, ToolResult
+from dragoman.core.seal import MAGIC
+from dragoman.hosted.result_store import ResultStore, StoreUnusable, digest_of
+from dragoman.transforms import call_ids
+from dragoman.transforms.call_ids import CallId
+
+_RESULTS = "dragoman-hosted"  # origin of the state in which results travel
+_CALLS = "dragoman-hosted-calls"  # of the state in an id that says which calls were executed beside it
+_LONGEST = 2048  # characters of arguments in an id; what is longer is not called again
+_KEY = 64  # characters of an id that every client echoes
+
+Answer = tuple[ToolCall, ToolResult]
+
+
+def seal_results(answers: Sequence[Answer]) -> Reasoning:
+    """Hidden reasoning is what clients of most protocols echo unread."""
+    return Reasoning(hidden=True, state=State(_RESULTS, jsontext.dumps(_rows_of(answers))))
+
+
+def is_sealed(part: AnyPart) -> bool:
+    return isinstance(part, Reasoning) and part.state is not None and part.state.origin == _RESULTS
+
+
+def unseal_results(part: AnyPart) -> list[Answer]:
+    return _answers(part.state.data) if part.state else []
+
+
+def _rows_of(answers: Sequence[Answer]) -> list[list[Any]]:
+    return [[call.id, call.name, call.arguments, _text_of(answer), answer.failed] for call, answer in answers]
+
+
+def _answers(data: str | bytes) -> list[Answer]:
+    try:
+        rows = jsontext.decode(data)
+    except ValueError:
+        return []
+    found = [row for row in rows if is_array(row) and len(row) == 5] if is_array(rows) else []
+    calls = [(ToolCall(str(row[0]), str(row[1]), str(row[2])), row) for row in found]
+    return [(call, ToolResult(call.id, call.name, (Text(str(row[3])),), bool(row[4]))) for call, row in calls]
+
+
+def _text_of(result: ToolResult) -> str:
+    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+
+# For clients that echo ids alone
+
+
+def mark(call: ToolCall, executed: Iterable[ToolCall], client: ProtocolLimits) -> ToolCall:
+    """`call` of a client, with an id that says which calls were executed beside it."""
+    rows = [[each.id, each.name, each.arguments] for each in executed]
+    data = jsontext.dumps(rows)
+    if len(data) > _LONGEST:
+        data = jsontext.dumps([[id, name, None] for id, name, _ in rows])
+    opened = call_ids.unwrap(call.id, client) or CallId(call.id)
+    note = Reasoning(hidden=True, state=State(_CALLS, data))
+    return replace(call, id=call_ids.wrap(replace(opened, reasoning=(*opened.reasoning, note)), client))
+
+
+async def keep(store: ResultStore, caller: str, call: ToolCall, answers: Sequence[Answer]) -> None:
+    data = jsontext.encode(_rows_of(answers))
+    with suppress(StoreUnusable):  # they travel in hidden reasoning too, and the id says what was called
+        await store.remember(caller, digest_of("results", call.id[:_KEY]), data)
+
+
+class Marked(Struct, frozen=True):
+    """A call of the client beside which others were executed; `id` is its own, without the mark. `echoed`:
+    the client brings the results back."""
+
+    marked_id: str
+    id: str
+    calls: tuple[ToolCall, ...]
+    echoed: bool
+
+    @property
+    def digest(self) -> str:
+        return digest_of("results", self.marked_id[:_KEY])
+
+
+def find_marked(messages: Sequence[Message], client: ProtocolLimits) -> dict[str, Marked]:
+    """By the ids that the client sends."""
+    found: dict[str, Marked] = {}
+    echoed: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            if is_sealed(part):
+                echoed |= {call.id for call, _ in unseal_results(part)}
+    for call in (part for message in messages for part in message.parts if type(part) is ToolCall):
+        if MAGIC not in call.id:
+            continue
+        opened = call_ids.unwrap(call.id, client)
+        if opened is None:
+            if len(call.id) == _KEY:  # cut by the client: the store may have its results all the same
+                found[call.id] = Marked(call.id, call.id, (), echoed=False)
+            continue
+        notes = [part for part in opened.reasoning if part.state and part.state.origin == _CALLS]
+        if notes and (state := notes[0].state):
+            rest = tuple(part for part in opened.reasoning if part not in notes)
+            id = call_ids.wrap(replace(opened, reasoning=rest), client)
+            calls = _read_calls(state.data)
+            here = any(each.id in echoed for each in calls)
+            found[call.id] = Marked(call.id, id, calls, here)
+    return found
+
+
+def _read_calls(data: str) -> tuple[ToolCall, ...]:
+    try:
+        rows = jsontext.decode(data)
+    except ValueError:
+        return ()
+    match = [row for row in rows if is_array(row) and len(row) == 3] if is_array(rows) else []
+    return tuple(
+        ToolCall(str(id), str(name), args or "", complete=args is not None) for id, name, args in match
+    )
+
+
+async def recall(store: ResultStore, caller: str, marked: Iterable[Marked]) -> dict[str, list[Answer]]:
+    """The results that the client did not bring back and the store has, by the id of the client's call."""
+    lost = {each.digest: each.marked_id for each in marked if not each.echoed}
+    try:
+        kept = await store.recall_many(caller, [*lost]) if lost else {}
+    except StoreUnusable:
+        return {}
+    return {lost[digest]: answers for digest, data in kept.items() if (answers := _answers(data))}
