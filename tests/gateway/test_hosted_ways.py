@@ -121,3 +121,24 @@ def test_two_rounds_of_an_earlier_turn_are_two_rounds_again() -> None:
     assert [message["role"] for message in now] == [*roles, "assistant", "user"]
     ids = [[call["id"] for call in message.get("tool_calls", ())] for message in before]
     assert ids == [[call["id"] for call in message.get("tool_calls", ())] for message in now[: len(before)]]
+
+
+def test_a_recording_shows_what_the_gateway_executed() -> None:
+    """With the round, how long it took, and no secrets."""
+    secret = ("web_search", '{"query": "sk-of-the-upstream"}')
+    answers = calls_of(CHAT, SEARCHED, secret), text_of(CHAT, "It is 18 degrees.")
+    path, body = path_and_body("anthropic", False)
+    config = "\n[inspector]\nenabled = true\nkeep = 0\n"
+    with searching(*answers, config=config) as (stand, _, _):
+        send(stand.url, "POST", path, jsontext.encode(body))
+        recorder = stand.gateway.recorder
+        assert recorder
+        recorder.secrets = lambda: ("sk-of-the-upstream",)
+        recording = recorder.store.get(recorder.store.ids()[0])
+    assert recording
+    assert len(recording.attempts) == 2
+    search, other = recording.hosted
+    assert (search.round, search.kind, search.arguments, search.error) == (0, *SEARCHED, "")
+    assert "18 degrees" in search.result
+    assert search.began > 0
+    assert "sk-of-the-upstream" not in other.arguments
