@@ -14,6 +14,7 @@ client's protocol understands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from dragoman.core.codec import (
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, ResponseStart, unfold
 from dragoman.core.fields import read_body
-from dragoman.core.fold import EncodedMessages, Fold, FoldRun, end, report
+from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, end, report
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import (
@@ -156,8 +157,7 @@ class Pipeline:
             request = edit_context(request, self.losses)
             self.edits = request.edits
         head = replace(request, messages=())
-        runs = [fold.begin() for fold in self.prepare_folds(head, whole=True)]
-        paired = end(runs, request.messages)
+        runs, paired = self._pair(head, request.messages)
         identified = find_run(runs, IdentifyRun)
         prepared = self.prepare(head, identified.used, len(runs))
         self.adopt(prepared, identified)
@@ -173,6 +173,15 @@ class Pipeline:
         if self._summary:  # what its request needs and the client's did not have is no loss of the client's
             self.losses.items = {loss: None for loss in self.losses.items if loss.kind != "invented"}
         return finished.head, finished.wire
+
+    def _pair(self, head: Request, messages: Sequence[Message]) -> tuple[list[FoldRun], Sequence[Message]]:
+        """The messages past the folds that come before their names are known. A conversation that does not
+        pass them window by window, or is limited as a whole, begins again."""
+        for whole, holds in _WAYS:
+            runs = [fold.begin() for fold in self.prepare_folds(head, whole, holds)]
+            with suppress(Restart):
+                return runs, end(runs, messages)
+        raise AssertionError("all messages together need no other way")
 
     def _begin_session(
         self, request: Request, writing: Writing, paired: Sequence[Message], session: SessionCodec
@@ -315,6 +324,7 @@ class Pipeline:
         return Ledger(plan.client, plan.limits(profile), plan.origin, self._codec.name, self.losses)
 
 
+_WAYS = ((False, False), (False, True), (True, False))  # `whole` and `holds` of `prepare_folds`
 # Losses in the order in which they are reported: a number stands for those of a run
 LossOrder = tuple[Losses | int, ...]
 Facts = tuple[Any, Any]

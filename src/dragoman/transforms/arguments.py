@@ -38,6 +38,24 @@ def repair(arguments: str, checker: Checker | None) -> tuple[str, str]:
     return repaired, "; ".join(part for part in (reason, why) if part)
 
 
+def is_plain(text: str) -> bool:
+    """Whether arguments of the history are an object as the model wrote it, which needs no look at what is
+    inside."""
+    return text[:1] == "{" and RAW not in text
+
+
+def settle(call: ToolCall, losses: Losses) -> str:
+    """The arguments of a function of the history, as upstreams take them."""
+    text, where = unwrap_raw(call.arguments), f"{call.where or call.name}.arguments"
+    if text[:1] == '"' and (once := decode_twice(text)) is not text:
+        losses.changed(where, "the object was encoded twice", "call.arguments")
+        return once
+    if is_empty_array(text):
+        losses.changed(where, EMPTY_ARRAY, "call.empty")
+        return "{}"
+    return text
+
+
 def decode_twice(arguments: str) -> str:
     """An object that was encoded twice, encoded once; anything else as it is. For the history."""
     if not arguments.startswith('"'):

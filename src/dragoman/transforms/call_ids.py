@@ -8,6 +8,7 @@ spelling, and the opaque state of the call (a Gemini signature), sealed inside t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2s
 from typing import Any
@@ -60,6 +61,15 @@ def legal(id: str, limits: ProtocolLimits) -> str:
     return f"{kept or 'call'}_{digest[:12]}"
 
 
+def are_legal(calls: Iterable[ToolCall], limits: ProtocolLimits) -> bool:
+    """Whether an upstream with these limits takes the ids of `calls` as they are."""
+    longest, matches = limits.call_id_length, _pattern(limits.call_id).fullmatch
+    for call in calls:
+        if len(call.id) > longest or not matches(call.id):
+            return False
+    return True
+
+
 def invent(number: int) -> str:
     """The id of a call to which the upstream gave none."""
     return f"call_dgm_{number}"
@@ -92,6 +102,11 @@ def wrap_plain(id: str, limits: ProtocolLimits) -> str:
     if not prefix or (id.startswith(prefix) and not id.startswith("_", len(prefix))):
         return id
     return f"{prefix}_{id}"  # toolu__call_1: the doubled underscore marks what we put in front
+
+
+def is_bare(id: str) -> bool:
+    """Whether an id that a client sends is what the upstream gave, with nothing put in front or inside."""
+    return "__" not in id and MAGIC not in id
 
 
 def unwrap(id: str, limits: ProtocolLimits) -> CallId | None:

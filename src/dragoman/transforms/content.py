@@ -51,22 +51,24 @@ def sniff(data: str) -> str:
 
 
 def settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> AnyPart | None:
-    """`part` as protocol `own` can read it; None where no text can stand for it.
-
-    With `summarise` tool results say in words that there was a binary.
-    """
+    """`part` as protocol `own` can read it; None where no text can stand for it."""
     match part:
         case Media():
             return true_type(part, losses)
         case Foreign():
             return _native(part, own)
         case ToolResult():
-            if all(type(item) is Text for item in part.content):
-                return part
-            items = [_settle_item(item, own, summarise, losses) for item in part.content]
-            return replace(part, content=tuple([item for item in items if item is not None]))
+            return settle_result(part, own, summarise, losses)
         case _:
             return part
+
+
+def settle_result(result: ToolResult, own: str, summarise: bool, losses: Losses) -> ToolResult:
+    """With `summarise` it says in words that there was a binary."""
+    if all(type(item) is Text for item in result.content):
+        return result
+    items = [_settle_item(item, own, summarise, losses) for item in result.content]
+    return replace(result, content=tuple([item for item in items if item is not None]))
 
 
 def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Content | None:

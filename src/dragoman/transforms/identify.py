@@ -15,7 +15,7 @@ from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.model import AnyPart, Foreign, Media, Message, Text, ToolCall, ToolResult
 from dragoman.core.seal import MAGIC, tag
 from dragoman.transforms import arguments, breakpoints, call_ids
-from dragoman.transforms.content import settle_part
+from dragoman.transforms.content import settle_part, settle_result
 from dragoman.transforms.pairing import MessageFacts, facts_of
 from dragoman.transforms.states import return_states
 from dragoman.transforms.tools import flatten_call, flatten_result
@@ -43,7 +43,7 @@ class Identify(Fold, frozen=True):
 
     def begin(self, state: IdentifyState | None = None) -> IdentifyRun:
         state = state or _NOTHING
-        return IdentifyRun(self, state, state.used, state.calls, state.marks, set(), {}, ())
+        return IdentifyRun(self, state, state.used, state.calls, state.marks, set(), {}, (), False)
 
 
 class IdentifyState(Struct, frozen=True, gc=False):
@@ -62,8 +62,8 @@ class IdentifyRun(FoldRun):
 
     `used` are the names of the calls so far. `calls` counts them: an invented id counts on from there. The
     name of a call is found by its id, for results without one. `before` is where the run began: what it adds
-    stands beside it, so that a long conversation is not copied. `passed` are ids of the message that a
-    gateway behind this one made.
+    stands beside it, so that a long conversation is not copied. Of the message under way, `passed` are ids
+    that a gateway behind this one made, and `is_rearranged` tells that parts may move or change once more.
     """
 
     fold: Identify
@@ -74,6 +74,7 @@ class IdentifyRun(FoldRun):
     ids: set[str]
     called: dict[str, str]
     passed: tuple[str, ...]
+    is_rearranged: bool
 
     def state(self) -> IdentifyState:
         ids, called = self.before.client_ids | self.ids, {**self.before.called, **self.called}
@@ -86,103 +87,110 @@ class IdentifyRun(FoldRun):
     def feed(self, items: Sequence[Message], /) -> list[MessageFacts]:
         return [self._message(message) for message in items]
 
-    def _count_mark(self) -> None:
-        self.marks += 1
-        if self.fold.most_marks is not None and self.marks > self.fold.most_marks:
-            raise Restart
-
     def _message(self, message: Message) -> MessageFacts:
-        fold = self.fold
-        own, summarise = fold.own, fold.summarise
-        self.passed = ()
-        parts: list[AnyPart] = []
+        """Most messages have one part."""
+        parts = message.parts
+        if len(parts) == 1 and (only := parts[0]).state is None and not only.cache:
+            if type(only) is Text:
+                return MessageFacts(message)
+            if type(only) is ToolResult:
+                result = self._result(only)
+                return MessageFacts(
+                    message if result is only else replace(message, parts=(result,)), (), (result,)
+                )
+        return self._parts(message)
+
+    def _parts(self, message: Message) -> MessageFacts:
+        parts = message.parts
+        marks, self.passed, self.is_rearranged = self.marks, (), False
+        out: list[AnyPart] = []
         calls: list[ToolCall] = []
         results: list[ToolResult] = []
-        changed = stateful = settled = False
-        marks = self.marks
-        for part in message.parts:
+        for part in parts:
             kind = type(part)
-            if kind is Text and part.state is None and not part.cache:
-                parts.append(part)
-                continue
-            made: AnyPart | None = part
             if kind is ToolCall:
-                made = self._call(part, parts)  # pyright: ignore[reportArgumentType] - by its type
+                made = self._call(part, out)  # pyright: ignore[reportArgumentType] - by its type
                 calls.append(made)
             elif kind is ToolResult:
                 made = self._result(part)  # pyright: ignore[reportArgumentType] - by its type
-                if type(made) is ToolResult:
-                    results.append(made)
-            elif kind is Media or kind is Foreign:
-                made = settle_part(part, own, summarise, self.losses)
-            if part.cache and made is not None and fold.is_foreign:
-                self._count_mark()
-                made, settled = breakpoints.settle(made, fold.upstream.cache_breakpoints, self.losses), True
-            if made is not part:
-                changed = True
-            if made is not None:
-                parts.append(made)
-                if made.state is not None:
-                    stateful = True
-        if changed:  # thoughts with state may have come from inside an id, too
-            message = replace(message, parts=tuple(parts))
-        if stateful or changed:
-            returned = return_states(message, fold.origin, own, self.losses)
-            settled, message = settled or returned is not message, returned
-        if not calls and not results:
-            return MessageFacts(message, marks=self.marks - marks)
-        if settled:
-            return facts_of(message, fold.upstream, self.marks - marks, self.passed)
-        legal = True
-        for call in calls:
-            legal = legal and call_ids.legal(call.id, fold.upstream) == call.id
-        first = all(map(is_, results, parts))
-        return MessageFacts(message, tuple(calls), tuple(results), first, legal, passed=self.passed)
+                results.append(made)
+            elif (made := self._content(part)) is None:
+                continue
+            if made.state is not None or made.cache:
+                made = self._mark(made)
+            out.append(made)
+        if len(out) != len(parts) or not all(map(is_, out, parts)):
+            message = replace(message, parts=tuple(out))
+        if self.is_rearranged:
+            message = return_states(message, self.fold.origin, self.fold.own, self.losses)
+            return facts_of(message, self.fold.upstream, self.marks - marks, self.passed)
+        return MessageFacts(
+            message,
+            tuple(calls),
+            tuple(results),
+            not results or all(map(is_, results, out)),
+            not calls or call_ids.are_legal(calls, self.fold.upstream),
+        )
+
+    def _content(self, part: AnyPart) -> AnyPart | None:
+        if type(part) is Media or type(part) is Foreign:
+            return settle_part(part, self.fold.own, self.fold.summarise, self.losses)
+        return part
+
+    def _mark(self, part: AnyPart) -> AnyPart:
+        """A part with state, which may not stay where it is, or with a cache breakpoint."""
+        self.is_rearranged = True
+        if not part.cache or not self.fold.is_foreign:
+            return part
+        self.marks += 1
+        if self.fold.most_marks is not None and self.marks > self.fold.most_marks:
+            raise Restart
+        return breakpoints.settle(part, self.fold.upstream.cache_breakpoints, self.losses)
 
     def _call(self, call: ToolCall, before: list[AnyPart]) -> ToolCall:
+        id = call.id
+        self.ids.add(id)
+        if call.state is not None or not call_ids.is_bare(id):
+            call = self._open(call, before)
+            id = call.id
+        if call.kind != "function":
+            call = _with_arguments(call, arguments.unwrap_raw(call.arguments))
+            call = flatten_call(call, self.fold.upstream, self.fold.declared)
+        elif call.namespace or not arguments.is_plain(call.arguments):
+            call = _with_arguments(call, arguments.settle(call, self.losses))
+            if call.namespace:
+                call = flatten_call(call, self.fold.upstream, self.fold.declared)
+        self.calls = max(self.calls + 1, call_ids.invented(id) or 0)
+        if call.name not in self.used:
+            if self.used is self.before.used:
+                self.used = self.used.copy()
+            self.used[call.name] = None
+        if id:
+            self.called[id] = call.name
+        return call
+
+    def _open(self, call: ToolCall, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
-        self.ids.add(call.id)
         opened = call_ids.unwrap(call.id, self.fold.client)
         if opened is None and MAGIC in call.id:  # Kimi Code cuts ids to 64 characters
             why = "the client changed the id that carried state; the state is gone"
             self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
         if call.state and not call.state.data and call.state.id and (opened is None or not opened.carries):
             opened = call_ids.unwrap(call.state.id, self.fold.client) or opened
-        if opened is not None:
-            state, origin = opened.state, self.fold.origin
-            if state and MAGIC in opened.id and state.origin in (origin, tag(origin)):
-                self.passed += (opened.id,)
-            call = replace(call, id=opened.id, state=(state if state and state.data else None) or call.state)
-            if opened.reasoning or opened.opening:
-                before[:] = call_ids.with_thoughts(before, opened, call.where)
-        raw = arguments.unwrap_raw(call.arguments)
-        if call.kind == "function" and raw[:1] == '"' and (once := arguments.decode_twice(raw)) is not raw:
-            why = "the object was encoded twice"
-            self.losses.changed(f"{call.where or call.name}.arguments", why, "call.arguments")
-            raw = once
-        elif call.kind == "function" and raw[:1] == "[" and arguments.is_empty_array(raw):
-            where = f"{call.where or call.name}.arguments"
-            self.losses.changed(where, arguments.EMPTY_ARRAY, "call.empty")
-            raw = "{}"
-        if raw is not call.arguments:
-            call = replace(call, arguments=raw)
-        if call.kind != "function" or call.namespace:
-            call = flatten_call(call, self.fold.upstream, self.fold.declared)
-        self.calls = max(self.calls + 1, call_ids.invented(call.id) or 0)
-        if call.name not in self.used:
-            if self.used is self.before.used:
-                self.used = self.used.copy()
-            self.used[call.name] = None
-        if call.id:
-            self.called[call.id] = call.name
-        return call
+        if opened is None:
+            return call
+        state, origin = opened.state, self.fold.origin
+        if state and MAGIC in opened.id and state.origin in (origin, tag(origin)):
+            self.passed += (opened.id,)
+        self.is_rearranged = True
+        if opened.carries:
+            before[:] = call_ids.with_thoughts(before, opened, call.where)
+        return replace(call, id=opened.id, state=(state if state and state.data else None) or call.state)
 
-    def _opened_id(self, result: ToolResult) -> str:
-        opened = call_ids.unwrap(result.call_id, self.fold.client)
-        return result.call_id if opened is None else opened.id
-
-    def _result(self, result: ToolResult) -> AnyPart | None:
-        id = self._opened_id(result)
+    def _result(self, result: ToolResult) -> ToolResult:
+        id = result.call_id
+        if not call_ids.is_bare(id) and (opened := call_ids.unwrap(id, self.fold.client)):
+            id = opened.id
         name = self.called.get(id) or self.before.called.get(id) or result.name
         if id != result.call_id or name != result.name:
             result = replace(result, call_id=id, name=name)
@@ -190,4 +198,8 @@ class IdentifyRun(FoldRun):
             result = flatten_result(result, self.fold.upstream)
         if len(result.content) == 1 and type(result.content[0]) is Text:
             return result
-        return settle_part(result, self.fold.own, self.fold.summarise, self.losses)
+        return settle_result(result, self.fold.own, self.fold.summarise, self.losses)
+
+
+def _with_arguments(call: ToolCall, text: str) -> ToolCall:
+    return call if text is call.arguments else replace(call, arguments=text)

@@ -20,7 +20,7 @@ from dragoman.core.codec import ProtocolLimits
 from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Text, ToolCall, ToolResult
-from dragoman.transforms.call_ids import invent, legal
+from dragoman.transforms.call_ids import are_legal, invent, legal
 
 NO_RESULT = "No result was recorded for this call."
 
@@ -46,8 +46,8 @@ def facts_of(
 ) -> MessageFacts:
     calls = tuple([part for part in message.parts if type(part) is ToolCall])
     results = tuple([part for part in message.parts if type(part) is ToolResult])
-    first = all(type(part) is ToolResult for part in message.parts[: len(results)])
-    is_legal = all(call.id in passed or legal(call.id, limits) == call.id for call in calls)
+    first = all(map(is_, results, message.parts))
+    is_legal = are_legal([call for call in calls if call.id not in passed], limits)
     return MessageFacts(message, calls, results, first, is_legal, marks, tuple(passed))
 
 
@@ -156,30 +156,31 @@ class PairRun(FoldRun):
             self.window += items
             return ()
         out: list[Message] = []
-        window = self.window
         for facts in items:
-            is_turn = facts.message.role == "assistant"
-            if is_turn:
-                if window and window[-1].message.role != "assistant":
-                    out += self._settle("turn")
-                if not window and facts.calls and not self.fold.holds and self._is_fresh(facts):
-                    out.append(facts.message)
-                    self.is_sent = True
-            elif not window:
-                if not facts.results:
-                    out.append(facts.message)
-                    continue
-            elif len(window) == 1 and self._is_answer(window[0], facts):
-                if not self.is_sent:
-                    out.append(window[0].message)
+            if facts.message.role == "assistant":
+                self._add_turn(facts, out)
+            elif not self.window and not facts.results:
                 out.append(facts.message)
-                window.clear()
+            elif len(self.window) == 1 and self._is_answer(self.window[0], facts):
+                if not self.is_sent:
+                    out.append(self.window[0].message)
+                out.append(facts.message)
+                self.window.clear()
                 self.is_sent = False
-                continue
-            window.append(facts)
-            if not is_turn and self._is_answered():
-                out += self._settle("answered")
+            else:
+                self.window.append(facts)
+                if self._is_answered():
+                    out += self._settle("answered")
         return out
+
+    def _add_turn(self, turn: MessageFacts, out: list[Message]) -> None:
+        window = self.window
+        if window and window[-1].message.role != "assistant":
+            out += self._settle("turn")
+        if not window and turn.calls and not self.fold.holds and self._is_fresh(turn):
+            out.append(turn.message)
+            self.is_sent = True
+        window.append(turn)
 
     def _is_fresh(self, turn: MessageFacts) -> bool:
         """Whether a turn with calls stays as it is, unless the next message is of the assistant again."""
@@ -197,23 +198,28 @@ class PairRun(FoldRun):
         calls, results = turn.calls, facts.results
         if len(calls) != len(results) or not facts.results_first or facts.calls or facts.passed:
             return False
-        if not calls:
-            return turn.message.role == "assistant" and not turn.results
-        if not self.is_sent and not (turn.message.role == "assistant" and self._is_fresh(turn)):
-            return False
+        if not self.is_sent:
+            if turn.message.role != "assistant":
+                return False
+            if not calls:
+                return not turn.results
+            if not self._is_fresh(turn):
+                return False
         for call, result in zip(calls, results, strict=True):
             if result.call_id != call.id or result.name != call.name or result.kind != call.kind:
                 return False
-        extras = facts.message.extras
-        if extras and any(extras.values()):
+        if facts.message.extras and _has_extras(facts.message):
             if self.is_broken:
                 return False
             self.has_extras = True
+        self._note_calls(calls)
+        return True
+
+    def _note_calls(self, calls: tuple[ToolCall, ...]) -> None:
         for call in calls:
             self.used[call.id] = 1
             self.seen.add(call.id)
         self.number += len(calls)
-        return True
 
     def _is_answered(self) -> bool:
         """Whether there are as many results as calls; then nothing has to wait."""
@@ -291,10 +297,8 @@ class PairRun(FoldRun):
 
     def _note(self, messages: Sequence[MessageFacts]) -> None:
         for facts in messages:
-            for call in facts.calls:
-                self.used[call.id] = 1
-                self.seen.add(call.id)
-            self.number += len(facts.calls)
+            if facts.calls:
+                self._note_calls(facts.calls)
             if facts.results and not self.fold.whole and _has_extras(facts.message):
                 self.has_extras = True
 

@@ -313,19 +313,28 @@ def _cited(content: list[AnyPart], fields: Fields, losses: Losses) -> list[AnyPa
 def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, losses: Losses) -> list[Wire]:
     """A message of the history; an empty one is left out. `thinks`: the request asks for reasoning."""
     parts, native = message.parts, is_native(message)
-    wire: Wire = {"role": "assistant", **own(message.extras, PROTOCOL_NAME)}
+    wire: Wire = {"role": "assistant"}
+    if native:
+        wire |= own(message.extras, PROTOCOL_NAME)
     refusal_field = native or profile.refusals  # elsewhere a refusal is part of the content
-    texts = [part for part in parts if _is_content(part) or (isinstance(part, Refusal) and not refusal_field)]
-    if content := encode_texts(texts, profile, losses):
+    texts: list[AnyPart] = []
+    calls: list[ToolCall] = []
+    for part in parts:
+        if type(part) is ToolCall:
+            calls.append(part)
+        elif _is_content(part) or (type(part) is Refusal and not refusal_field):
+            texts.append(part)
+    if texts and (content := encode_texts(texts, profile, losses)):
         wire["content"] = content
-    calls = [part for part in parts if type(part) is ToolCall]
     if len(texts) + len(calls) < len(parts):
         wire |= _encode_refusals(parts, texts) | encode_past_reasoning(parts, profile, losses)
         wire |= _encode_media(parts, native, losses)
-    wire |= _encode_sources(texts, native, losses)
+    if texts:
+        wire |= _encode_sources(texts, native, losses)
     if calls:
         wire |= encode_calls(calls, echoed=True)
-        _report_order(parts, losses)
+        if parts[-len(calls)] is not calls[0]:  # they are not the last parts
+            _report_order(parts, losses)
     if native:
         return [wire]
     return [_completed(wire, message, profile, thinks, losses)] if len(wire) > 1 else []
@@ -403,7 +412,7 @@ def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses
 
 def _is_content(part: AnyPart) -> bool:
     """Whether the part belongs in `content`: texts, and parts that came in its array."""
-    if isinstance(part, Text):
+    if type(part) is Text:
         return part.text != "" or is_native(part)
     if isinstance(part, ToolCall | Media | ToolResult):
         return False
