@@ -66,6 +66,13 @@ class KnownHead(Struct, eq=False, gc=False):
     fields: Wire
     footprint: Footprint
     made: dict[Hashable, tuple[Any, int]] = {}  # with its size
+    searched: dict[bytes, bool] = {}
+
+    def holds(self, text: bytes) -> bool:
+        found = self.searched.get(text)
+        if found is None:
+            found = self.searched[text] = self.front.rfind(text) >= 0 or self.tail.rfind(text) >= 0
+        return found
 
     @property
     def length(self) -> int:
@@ -101,9 +108,12 @@ class Found(Struct, frozen=True):
 class Reading(PartlyReadBody):
     """A body that was read as far as it is unknown: `wires` are its messages behind the first `known`.
 
-    `fields` are the others, and in that of the messages those that somebody may look for.
+    `fields` are the others, and in that of the messages those that somebody may look for. The array of the
+    messages begins at `start` in `data`.
     """
 
+    data: bytes
+    start: int
     wires: list[Any]
     known: int
     memory: ConversationMemory
@@ -119,6 +129,15 @@ class Reading(PartlyReadBody):
     def place(self) -> int:
         """After how many messages a checkpoint may be kept; the last one is always taken as new."""
         return min(self.prefix.count, self.count - 1) if self.prefix else 0
+
+    def holds(self, text: bytes) -> bool:
+        if self.prefix and self.prefix.holds(text):
+            return True
+        begin = self.start + self.prefix.length if self.prefix else 0
+        head = self.head if self.keep_head is None else None
+        if head is None:
+            return self.data.rfind(text, begin) >= 0 or self.data.rfind(text, 0, self.start + 1) >= 0
+        return head.holds(text) or self.data.rfind(text, begin, len(self.data) - len(head.tail)) >= 0
 
     def wires_from(self, start: int) -> list[Any]:
         if start >= self.known or not self.prefix:
@@ -212,7 +231,7 @@ class ConversationMemory:
         try:
             text, body = self._read(field, data, start, place, head)
             wires = body[field]
-            reading = Reading(body, wires, place.known if place else 0, self, head=head)
+            reading = Reading(body, data, start, wires, place.known if place else 0, self, head=head)
             learns = learns and len(wires) > 1
             if learns or learns_head:
                 listed = text if head else jsontext.split_object(text)[field]

@@ -16,6 +16,7 @@ The last message of a request is always taken as new. Nothing here is locked: `C
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -35,6 +36,7 @@ _MOST_ALIKE = 64  # runs that begin alike: they are compared one by one
 _RUN, _MESSAGE = 1_000, 50  # bytes of the objects of a run, and of each message in it beside its text
 _SAMPLED = (2048, 256, 128, 64, 32, 0)  # bytes at the beginning of a message; 32 of them are its sample
 _WHITE = b" \t\r\n"
+_HELD = sys.maxsize  # in place of how many bytes were searched
 
 
 class MessagePrefix(Struct, eq=False, gc=False):
@@ -42,7 +44,8 @@ class MessagePrefix(Struct, eq=False, gc=False):
 
     `text` is theirs in the array of messages, from those of `before` on; each of them ends at one of `ends`
     in it. `entries` hold what folds made of them. `fresh` are the places of messages that others look at.
-    `whole` are the targets for which a longer conversation had to be looked at together.
+    `whole` are the targets for which a longer conversation had to be looked at together. `searched` says how
+    much of the text does not hold some bytes, or that it holds them.
     """
 
     before: MessagePrefix | None
@@ -53,6 +56,26 @@ class MessagePrefix(Struct, eq=False, gc=False):
     fresh: tuple[int, ...]
     footprint: Footprint
     whole: tuple[Hashable, ...] = ()
+    searched: dict[bytes, int] = {}
+
+    def holds(self, text: bytes) -> bool:
+        """Whether these messages, or those before, have these bytes; each is searched once."""
+        prefix: MessagePrefix | None = self
+        while prefix:
+            searched = prefix.searched.get(text, 0)
+            if searched < len(prefix.text):
+                begin = max(0, searched - len(text))
+                searched = len(prefix.text) if prefix.text.rfind(text, begin) < 0 else _HELD
+                prefix.searched[text] = searched
+            if searched == _HELD:
+                return True
+            prefix = prefix.before
+        return False
+
+    @property
+    def length(self) -> int:
+        """Of the text, with that of the prefixes before."""
+        return len(self.text) + (self.before.length if self.before else 0)
 
     def wire(self, place: int) -> Any:
         """The entry as it came."""
@@ -348,6 +371,7 @@ def _continued(old: MessagePrefix, new: NewMessages, goes_on: bool) -> MessagePr
         (*old.fresh, *[old.count + i for i in new.fresh]),
         old.footprint if goes_on else Footprint(),
         old.whole,
+        old.searched if goes_on else {},
     )
 
 

@@ -23,8 +23,8 @@ _ONE_ANSWER = Failure(
 
 def may_declare_hosted(request: RoutedRequest) -> bool:
     """Whether the body may declare a hosted tool, by a look at its bytes."""
-    data = _body(request).data
-    return any(hint in data for hint in request.arrived.client.client_limits.hosted.hints)
+    body = _body(request)
+    return any(body.holds(hint) for hint in request.arrived.client.client_limits.hosted.hints)
 
 
 async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:

@@ -174,7 +174,7 @@ class EncodeForeign(Fold, frozen=True):
             state.content,
             state.facts,
             [],
-            more=(Losses(), Losses(), Losses(), Losses(), Losses(), Losses()),
+            Losses(),
         )
 
 
@@ -209,12 +209,15 @@ class _OrderState(Struct, frozen=True, gc=False):
 
 
 _UNWRITTEN = _OrderState()
-# Phases of losses, after those of the text in front
-_FITTED, _ENDED, _PLACED, _BOUNDED, _WRITTEN, _IN_TURN = range(6)
+# Phases of losses, after those of the text in front; the last one has those of a conversation in order
+_FITTED, _ENDED, _PLACED, _BOUNDED, _WRITTEN, _IN_TURN = range(1, 7)
 
 
 class _OrderedWriter(FoldRun):
-    """Messages → entries. In a conversation that is in order the losses of each message come together."""
+    """Messages → entries. In a conversation that is in order the losses of each message come together.
+
+    `found` collects the losses of one step, until it is noted to which phase they belong.
+    """
 
     fold: EncodeForeign
     system: tuple[Text, ...]
@@ -230,6 +233,13 @@ class _OrderedWriter(FoldRun):
     content: str | list[Wire] | None
     known: ForeignFacts | None
     entries: list[Wire]
+    found: Losses
+
+    @property
+    def phases(self) -> tuple[Losses, ...]:
+        if not self.more:
+            self.more = tuple([Losses() for _ in range(_IN_TURN)])
+        return (self.losses, *self.more)
 
     def state(self) -> _OrderState:
         return _OrderState(
@@ -262,9 +272,8 @@ class _OrderedWriter(FoldRun):
         return known if known and known.system is facts.system and known == facts else facts
 
     def reported(self) -> Iterable[Losses]:
-        if self.is_orderly:
-            return self.losses, self.more[_IN_TURN]
-        return (self.losses, *self.more[:_IN_TURN])
+        phases = self.phases
+        return (self.losses, phases[_IN_TURN]) if self.is_orderly else phases[:_IN_TURN]
 
     def feed(self, items: Sequence[Message], /) -> list[Wire]:
         entries: list[Wire] = []
@@ -281,6 +290,7 @@ class _OrderedWriter(FoldRun):
                 if message.role != "user":
                     self.is_orderly = False
             self._add(message)
+        self.last = (*self.last, *entries[-2:])[-2:]
         return entries
 
     def _look(self, message: Message) -> None:
@@ -292,11 +302,9 @@ class _OrderedWriter(FoldRun):
                     self.calls[part.name] = part.where
 
     def _add(self, message: Message) -> None:
-        losses = self.more[_FITTED]
-        count = len(losses.items)
-        fitted = _fitted(message, losses)
-        if len(losses.items) > count:
-            self._report_in_turn(losses, count)
+        fitted = _fit(message, self.found)
+        if self.found.items:
+            self._note(_FITTED)
         if message.role == "assistant":
             if self.turn is None or self.is_closed:
                 self._end_turn()
@@ -305,26 +313,28 @@ class _OrderedWriter(FoldRun):
                 self.is_orderly, self.content = False, None
                 self.turn = replace(self.turn, parts=(*self.turn.parts, *fitted.parts))
             return
-        if is_system(message):
+        from_system = is_system(message)
+        if from_system:
             self.is_orderly = False
         if not fitted.parts:
             self.is_orderly, self.is_closed = False, True
             return
         self._end_turn()
-        if self.waiting or is_system(fitted):
+        if self.waiting or from_system:
             self._place(fitted)
         else:
             self._write(fitted)
 
-    def _report_in_turn(self, losses: Losses, count: int) -> None:
-        """The losses of a phase behind the first `count`, in the order of the messages too."""
-        self.more[_IN_TURN].extend([*losses.items][count:])
+    def _note(self, phase: int) -> None:
+        """What was found belongs to this phase, and to the message under way."""
+        for each in (self.phases[phase], self.phases[_IN_TURN]):
+            each.extend(self.found)
+        self.found.items.clear()
 
     def _cut_thinking(self, turn: Message) -> Message:
-        losses = self.more[_ENDED]
-        count = len(losses.items)
-        turn = _ended(turn, losses)
-        self._report_in_turn(losses, count)
+        turn = _ended(turn, self.found)
+        if self.found.items:
+            self._note(_ENDED)
         return turn
 
     def _end_turn(self) -> None:
@@ -351,7 +361,7 @@ class _OrderedWriter(FoldRun):
         if turn is not None and is_system(turn):
             self.waiting += (turn,)
             return
-        waiting, losses = self.waiting, self.more[_PLACED]
+        waiting, losses = self.waiting, self.phases[_PLACED]
         if waiting and self.fold.system_messages and self.role == "user":
             if turn is None or turn.role == "assistant":
                 self.waiting = ()
@@ -372,19 +382,15 @@ class _OrderedWriter(FoldRun):
             self._fill("Anthropic needs a user's turn to begin with")
         self.role = turn.role
         if content is None:
-            losses = self.more[_WRITTEN]
-            count = len(losses.items)
-            content = encode_content(turn.parts, losses)
-            if len(losses.items) > count:
-                self._report_in_turn(losses, count)
-        entry: Wire = {"role": turn.role, "content": content}
-        self.entries.append(entry)
-        self.last = (self.last[-1], entry) if self.last else (entry,)
+            content = encode_content(turn.parts, self.found)
+            if self.found.items:
+                self._note(_WRITTEN)
+        self.entries.append({"role": turn.role, "content": content})
 
     def _fill(self, why: str) -> None:
         """The first turn is the user's, and for most models the last one too."""
         self.is_orderly = False
-        self.more[_BOUNDED].invented("messages", f"{why}: {_CONTINUED}", "message.filler")
+        self.phases[_BOUNDED].invented("messages", f"{why}: {_CONTINUED}", "message.filler")
         self.role = "user"
         self._write(Message("user", (Text(_CONTINUED),)))
 
@@ -397,7 +403,7 @@ class _OrderedWriter(FoldRun):
             turn = self._cut_thinking(turn)
             if turn.parts:
                 if self.fold.prefill and self.fold.fills:
-                    turn = _trimmed(turn, self.more[_BOUNDED])
+                    turn = _trimmed(turn, self.phases[_BOUNDED])
                 self._place(turn)
         if self.waiting:
             self._place(None)
@@ -407,6 +413,7 @@ class _OrderedWriter(FoldRun):
             self.is_orderly = False
             if not self.fold.prefill:
                 self._fill("the model needs a user's turn to end with")
+        self.last = (*self.last, *entries[-2:])[-2:]
         return entries
 
 
@@ -440,20 +447,30 @@ def _is_sendable(part: AnyPart, losses: Losses) -> bool:
     return False
 
 
-def _fitted(message: Message, losses: Losses) -> Message:
+def _fit(message: Message, losses: Losses) -> Message:
     """The parts that Anthropic takes: no blank text, no reasoning or citation but its own."""
-    parts = [fitted for part in message.parts if (fitted := _fitted_part(part, losses))]
-    is_same = len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
-    return message if is_same else replace(message, parts=tuple(parts))
+    for part in message.parts:
+        if not _fits(part):
+            parts = [fitted for part in message.parts if (fitted := _fit_part(part, losses))]
+            is_same = len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
+            return message if is_same else replace(message, parts=tuple(parts))
+    return message
 
 
-def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
-    if type(part) is ToolCall or (type(part) is ToolResult and len(part.content) < 2):
-        return part
+def _fits(part: AnyPart) -> bool:
+    """Whether the part passes as it is; for others it takes a closer look."""
+    if type(part) is Text:
+        return part.text != "" and not part.text.isspace() and not part.citations
+    return type(part) is ToolCall or (type(part) is ToolResult and len(part.content) < 2)
+
+
+def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
     match part:
         case Text():
-            return _fitted_text(part, losses)
-        case ToolResult():
+            return _fit_text(part, losses)
+        case ToolCall():
+            return part
+        case ToolResult() if len(part.content) > 1:
             content = [item for item in part.content if not (isinstance(item, Text) and is_blank(item.text))]
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():
@@ -465,7 +482,7 @@ def _fitted_part(part: AnyPart, losses: Losses) -> AnyPart | None:
             return part if _is_sendable(part, losses) else None
 
 
-def _fitted_text(part: Text, losses: Losses) -> Text | None:
+def _fit_text(part: Text, losses: Losses) -> Text | None:
     if is_blank(part.text):
         if part.text:
             losses.dropped(part.where, "Anthropic takes no blank text", "text.blank")
