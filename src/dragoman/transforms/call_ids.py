@@ -64,10 +64,7 @@ def legal(id: str, limits: ProtocolLimits) -> str:
 def are_legal(calls: Iterable[ToolCall], limits: ProtocolLimits) -> bool:
     """Whether an upstream with these limits takes the ids of `calls` as they are."""
     longest, matches = limits.call_id_length, _pattern(limits.call_id).fullmatch
-    for call in calls:
-        if len(call.id) > longest or not matches(call.id):
-            return False
-    return True
+    return not [call for call in calls if len(call.id) > longest or not matches(call.id)]
 
 
 def invent(number: int) -> str:
