@@ -5,14 +5,16 @@ Nothing here touches a socket: `ScriptedAnswer` is what to send, with the fault 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Codec
+from dragoman.core.codec import Codec, Framing
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event, PartDelta, PartStart, ResponseFailed, ResponseStart, unfold
 from dragoman.core.fields import read_body
@@ -22,10 +24,10 @@ from dragoman.core.token_estimate import estimate_tokens
 from dragoman.demo import textual
 from dragoman.demo.faults import STATUS, Fault, Memory, fault_of
 from dragoman.demo.script import reply
-from dragoman.protocols import codec as codec_of
-from dragoman.protocols import names, routes
+from dragoman.protocols import names, routes, upstream_names
 from dragoman.protocols import protocol as protocol_of
 from dragoman.protocols import server as server_of
+from dragoman.protocols import upstream as codec_of
 from dragoman.serving.routes import RouteMatch, RouteTable
 from dragoman.serving.server import ListedModel, ProtocolServer
 
@@ -49,6 +51,10 @@ def answer(
     found = _routes().find(method, path, query, headers)
     if found and found[0].action not in ("websocket", "forward"):
         return _handle(found[1], found[0], body, memory)
+    for pattern, name, stream in _upstream_paths() if method == "POST" else ():
+        if asked := pattern.search(path):
+            model = unquote(asked["model"])
+            return _handle(name, RouteMatch("generate", model, stream), body, memory)
     return ScriptedAnswer(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
 
 
@@ -63,6 +69,18 @@ def unauthorised(
 @cache
 def _routes() -> RouteTable[str]:
     return RouteTable(routes())
+
+
+@cache
+def _upstream_paths() -> list[tuple[re.Pattern[str], str, bool]]:
+    """Of protocols that only upstreams speak and whose paths name the model: behind any base URL."""
+    found: list[tuple[re.Pattern[str], str, bool]] = []
+    for name in sorted({*upstream_names()} - {*names()}):
+        http = codec_of(name).http
+        for stream in (False, True) if not http.model_in_body else ():
+            path = re.escape(http.path("MODEL", stream).partition("?")[0])
+            found.append((re.compile(path.replace("MODEL", "(?P<model>[^/]+)") + "$"), name, stream))
+    return found
 
 
 def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> ScriptedAnswer:
@@ -83,7 +101,7 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
         if route.action == "count":
             return _json(protocol_server.encode_count(estimate_tokens(_request(codec, wire))))
         for field in protocol_server.required:
-            if wire.get(field) in (None, [], ""):
+            if wire.get(field) in (None, [], "") and not (route.model and field == "model"):  # of the URL
                 raise WireError(name, field, "field required")
         request = _request(codec, wire)
         request = replace(request, model=route.model) if route.model else request
@@ -127,8 +145,9 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
         return ScriptedAnswer(200, "text/html", (b"<html><body>Welcome to nginx!</body></html>",))
     if not (request.stream if route.stream is None else route.stream):
         return _whole(codec, request, response, fault)
+    framing = route.framing or protocol_of(codec.name).framing
     return ScriptedAnswer(
-        200, "text/event-stream", tuple(_stream(codec, route, request, response, fault)), fault
+        200, framing.content_type, tuple(_stream(codec, framing, request, response, fault)), fault
     )
 
 
@@ -161,11 +180,11 @@ def _failed(codec: Codec, failure: Failure) -> ScriptedAnswer:
 
 
 def _stream(
-    codec: Codec, route: RouteMatch, request: Request, response: Response, fault: Fault | None
+    codec: Codec, framing: Framing, request: Request, response: Response, fault: Fault | None
 ) -> Iterator[bytes]:
     """Word by word, as real ones stream."""
     encoder = codec.stream_encoder(Losses(), request)
-    framer = (route.framing or protocol_of(codec.name).framing).encoder()
+    framer = framing.encoder()
     for event in _failing(unfold(response)) if fault and fault.name == "fail" else unfold(response):
         for small in _in_words(event):
             for frame in encoder.feed(small):
