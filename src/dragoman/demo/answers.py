@@ -147,7 +147,10 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
         return _whole(codec, request, response, fault)
     framing = route.framing or protocol_of(codec.name).framing
     return ScriptedAnswer(
-        200, framing.content_type, tuple(_stream(codec, framing, request, response, fault)), fault
+        200,
+        framing.content_type or codec.http.stream_type,
+        tuple(_stream(codec, framing, request, response, fault)),
+        fault,
     )
 
 

@@ -43,7 +43,7 @@ def new_items(request: Wire) -> list[Any]:
     for entry in entries:
         if isinstance(entry, str):
             said.append({"type": "text", "text": entry})
-        elif is_object(entry) and entry.get("type") in CONTENT:
+        elif is_object(entry) and str(entry.get("type")) in CONTENT:
             said.append(entry)
         else:
             steps += [*_said(said), entry]

@@ -66,7 +66,7 @@ def staying(items: list[Any], tokens: int = 0) -> list[Wire]:
 
 def after_compaction(items: list[Any], tokens: int = 0) -> list[Any]:
     """`items` from the newest compaction on, behind the messages that stay; all where there is none."""
-    places = [i for i, item in enumerate(items) if is_object(item) and item.get("type") in ITEMS]
+    places = [i for i, item in enumerate(items) if is_object(item) and str(item.get("type")) in ITEMS]
     return [*staying(items[: places[-1]], tokens), *items[places[-1] :]] if places else items
 
 
@@ -75,7 +75,9 @@ def since_summary(request: Wire, tokens: int) -> Wire:
     items: Any = request.get("input")
     if not is_array(items):
         return request
-    newest = next((item for item in reversed(items) if is_object(item) and item.get("type") in ITEMS), None)
+    newest = next(
+        (item for item in reversed(items) if is_object(item) and str(item.get("type")) in ITEMS), None
+    )
     if newest is None or not summary_of(newest):
         return request
     return {**request, "input": after_compaction(items, tokens)}
@@ -107,7 +109,7 @@ def encode_reply(request: Wire, reply: Wire) -> Wire:
 
 
 def _compactions(reply: Wire) -> list[Wire]:
-    return [item for item in rows(reply.get("output")) if item.get("type") in ITEMS]
+    return [item for item in rows(reply.get("output")) if str(item.get("type")) in ITEMS]
 
 
 def _listed(message: Wire, place: int) -> Wire:

@@ -71,9 +71,11 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
 
 def unanswered(request: Wire) -> Failure | None:
     """A result whose call is nowhere in the conversation. OpenAI refuses it in these words."""
-    calls = {item.get("call_id") for item in rows(request.get("input")) if item.get("type") in CALLS}
+    calls = {
+        str(item.get("call_id")) for item in rows(request.get("input")) if str(item.get("type")) in CALLS
+    }
     for item in rows(request.get("input")):
-        if item.get("type") in _RESULTS and (id := item.get("call_id")) not in calls:
+        if item.get("type") in _RESULTS and (id := str(item.get("call_id"))) not in calls:
             problem = f"No tool call found for function call output with call_id {id}."
             return Failure("bad_request", problem, 400, "call_not_found")
     return None
