@@ -17,7 +17,6 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from dragoman.core.server import Route
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
@@ -27,6 +26,7 @@ from dragoman.inspector.export import compressed_page, page
 from dragoman.inspector.server import mount_inspector
 from dragoman.inspector.views import TABS as SERVED
 from dragoman.recording.recorder import Recorder
+from dragoman.serving.routes import Route
 from gateway.stands import UPSTREAM_KEY, demo
 from inspector.test_page import CONFIG, TABS, Gate, Running, put
 

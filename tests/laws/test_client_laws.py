@@ -46,6 +46,10 @@ def call(upstream: str, tools: Any = (), stream: bool = False, **options: Any) -
     return ModelCall("go", provider.model("m"), tools, {}, stream)
 
 
+def sent_body(model: ModelCall) -> bytes:
+    return model._prepared.body
+
+
 def whole(model: ModelCall, response: Response) -> Result:
     body = jsontext.encode(response_wire(model.provider.codec.name, response))
     return asyncio.run(model.read(_Reply(body)))  # pyright: ignore[reportArgumentType] - all that is used
@@ -108,7 +112,7 @@ def test_G14_a_stream_cut_anywhere_fails(upstream: str, response: Response) -> N
 @given(name=words)
 def test_G85_any_tool_name_is_restored_in_the_call(upstream: str, name: str) -> None:
     model = call(upstream, [Tool(name=name, description="d", parameters={"type": "object"})])
-    (declared,) = codec(upstream).decode_request(plain(jsontext.decode(model.body)), Losses()).tools
+    (declared,) = codec(upstream).decode_request(plain(jsontext.decode(sent_body(model))), Losses()).tools
     reply = Response("r", "m", (ToolCall("call_1", declared.name, "{}"),), Stop("tool_calls"), Usage())
     (made,) = whole(model, reply).tool_calls
     assert made["function"]["name"] == name
@@ -119,7 +123,7 @@ def test_G85_any_tool_name_is_restored_in_the_call(upstream: str, name: str) -> 
 def test_recovery_knows_tools_under_the_names_that_the_upstream_sees(upstream: str, how: str) -> None:
     """An exchange found a leaked call of a tool whose name had to be changed; the client did not."""
     model = call(upstream, [Tool(name="fs.read", parameters={"type": "object"})], recover=True)
-    (declared,) = codec(upstream).decode_request(jsontext.decode(model.body), Losses()).tools
+    (declared,) = codec(upstream).decode_request(jsontext.decode(sent_body(model)), Losses()).tools
     reply = Response("r", "m", (Text(LEAK % declared.name),), Stop("end"), Usage())
     result = whole(model, reply) if how == "whole" else streamed(model, stream_wire(upstream, reply))
     assert [made["function"]["name"] for made in result.tool_calls] == ["fs.read"]
