@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult, ShownCall
-from dragoman.core.model import AnyPart, Foreign, HostedKind, Wire
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult
+from dragoman.core.model import AnyPart, ExecutedCall, Foreign, HostedKind, Wire
 
 ORIGIN = "dragoman"
 
@@ -39,12 +39,12 @@ def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
     return ({"type": "result", "id": call.id, "text": result.text, "failed": failed, "sources": sources},)
 
 
-def decode_part(body: Wire) -> ShownCall | None:
+def decode_part(body: Wire) -> ExecutedCall | None:
     id = str(body.get("id"))
     if body.get("type") == "call":
         kind: Any = body.get("kind")
-        return ShownCall(id, "call", kind, body["name"], body["arguments"], body.get("server") or "")
-    return ShownCall(id, "result", text=body.get("text") or "", failed=body.get("failed") is True)
+        return ExecutedCall(id, "call", kind, body["name"], body["arguments"], body.get("server") or "")
+    return ExecutedCall(id, "result", text=body.get("text") or "", failed=body.get("failed") is True)
 
 
 def words(body: Wire) -> str:

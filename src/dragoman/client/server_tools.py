@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from dragoman.core.errors import ConfigError
@@ -37,15 +37,21 @@ class ServerTool:
         return f"<{self.kind} {self.tool.settings.get('label') or self.settings.get('backend') or ''}>"
 
 
+class UseLimits(TypedDict, total=False):
+    """Which pages a tool may use, and how often it may run in one reply."""
+
+    allowed_domains: Sequence[str]
+    blocked_domains: Sequence[str]
+    max_uses: int | None
+
+
 def web_search(
     backend: str = "",
     *,
     url: str = "",
     api_key: str = "",
     count: int = 8,
-    allowed_domains: Sequence[str] = (),
-    blocked_domains: Sequence[str] = (),
-    max_uses: int | None = None,
+    **limits: Unpack[UseLimits],
 ) -> ServerTool:
     """A search of the web: the provider's own, else `backend`: searxng, brave, tavily.
 
@@ -56,21 +62,14 @@ def web_search(
         given = os.environ.get(_BACKENDS.get(backend, ""), "")
         url, api_key = (given, api_key) if backend == "searxng" else (url, api_key or given)
     settings = {"backend": backend, "url": url, "api_key": api_key, "count": count}
-    limits = _limits(allowed_domains, blocked_domains, max_uses)
-    return ServerTool(HostedTool("web_search", "", limits), settings)
+    return ServerTool(HostedTool("web_search", "", _settings_of(limits)), settings)
 
 
-def web_fetch(
-    *,
-    allowed_domains: Sequence[str] = (),
-    blocked_domains: Sequence[str] = (),
-    max_uses: int | None = None,
-    allowed_hosts: Sequence[str] = (),
-) -> ServerTool:
+def web_fetch(*, allowed_hosts: Sequence[str] = (), **limits: Unpack[UseLimits]) -> ServerTool:
     """Reads web pages and PDFs whose address stands in the conversation. Private addresses are reached only
     where `allowed_hosts` names them ("host" or "host:port"); then no other host is."""
-    limits = _limits(allowed_domains, blocked_domains, max_uses)
-    return ServerTool(HostedTool("web_fetch", "", limits), {"allowed_hosts": tuple(allowed_hosts)})
+    tool = HostedTool("web_fetch", "", _settings_of(limits))
+    return ServerTool(tool, {"allowed_hosts": tuple(allowed_hosts)})
 
 
 def mcp(
@@ -103,8 +102,9 @@ def mcp(
     return ServerTool(tool, {"servers": {label: program}}, is_local=True)
 
 
-def _limits(allowed: Sequence[str], blocked: Sequence[str], max_uses: int | None) -> dict[str, Any]:
-    given = {"allowed_domains": list(allowed), "blocked_domains": list(blocked), "max_uses": max_uses}
+def _settings_of(limits: UseLimits) -> dict[str, Any]:
+    domains = {name: [*limits.get(name, ())] for name in ("allowed_domains", "blocked_domains")}
+    given = {**domains, "max_uses": limits.get("max_uses")}
     return {name: value for name, value in given.items() if value}
 
 

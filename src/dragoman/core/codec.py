@@ -19,7 +19,7 @@ from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.events import Event
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Losses, Spelling
-from dragoman.core.model import Executed, Failure, Request, Response, Wire
+from dragoman.core.model import ExecutedCall, Failure, Request, Response, Wire
 from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.schema_rules import SchemaRules
 
@@ -126,7 +126,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     schema_rules: SchemaRules = SchemaRules()
     schema_field: str = "parameters"  # where a declaration holds its schema
     compaction: Callable[[str], Wire] | None = None  # the part of this protocol that holds a summary
-    executed: Callable[[Executed], tuple[Wire, ...]] | None = None  # the parts that tell of such a call
+    executed: Callable[[ExecutedCall], tuple[Wire, ...]] | None = None  # the parts that tell of such a call
     hosted: HostedCodec = HostedCodec()  # how its clients see calls that we executed
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dragoman.core.model import HostedKind, Media, Request, Text, ToolDeclaration, Wire
+from dragoman.core.model import ExecutedCall, HostedKind, Media, Request, Text, ToolDeclaration, Wire
 
 # Each protocol has words of its own for these; Anthropic's stand in its `*_tool_result_error` blocks
 HostedError = Literal[
@@ -85,25 +85,6 @@ class HostedListing(Struct, frozen=True, gc=False):
     problem: str = ""
 
 
-class ShownCall(Struct, frozen=True, gc=False):
-    """What a part of an earlier reply or of a request says of a call that we executed.
-
-    `step`: the part shows the call, its result, `both`, the `listing` of a server; it is the `question`
-    whether a call may run, or the client's `answer`, where `failed` means no and `text` says why. `told`:
-    nobody needs more of it than its words. `approval`: as of the call.
-    """
-
-    id: str
-    step: Literal["call", "result", "both", "listing", "question", "answer", "told"]
-    kind: HostedKind = "mcp"
-    name: str = ""
-    arguments: str = ""
-    server: str = ""
-    text: str = ""
-    failed: bool = False
-    approval: str = ""
-
-
 # Functions with names, so that what holds a HostedCodec can be pickled
 def nothing_shown(*values: object) -> Sequence[Wire]:
     return ()
@@ -134,7 +115,7 @@ class HostedCodec(Struct, frozen=True):
     encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = nothing_shown
     encode_listing: Callable[[HostedListing], Sequence[Wire]] = nothing_shown
     encode_approval: Callable[[HostedCall], Wire] | None = None
-    decode: Callable[[Wire], ShownCall | None] = nothing_known
+    decode: Callable[[Wire], ExecutedCall | None] = nothing_known
     most_calls: Callable[[Request], int | None] = nothing_known
     words: Callable[[Wire], str] = no_words
     holds: frozenset[HostedKind] = frozenset()

@@ -147,15 +147,23 @@ class Refusal(Part, frozen=True, eq=False):
     text: str = ""
 
 
-class Executed(Struct, frozen=True, gc=False):
-    """A call that the upstream ran itself, as it runs the tools of MCP servers."""
+class ExecutedCall(Struct, frozen=True, gc=False):
+    """What a part of a reply or of a history says of a call that its server ran, the upstream's or ours.
+
+    `step`: the part shows the call, its result, `both`, the `listing` of a server; it is the `question`
+    whether a call may run, or the client's `answer`, where `failed` means no and `text` says why. `told`:
+    nobody needs more of it than its words. `approval`: the id of the request by which the client allowed it.
+    """
 
     id: str
-    name: str
-    arguments: str
-    output: str
-    failed: bool = False
+    step: Literal["call", "result", "both", "listing", "question", "answer", "told"]
+    kind: HostedKind = "mcp"
+    name: str = ""
+    arguments: str = ""
     server: str = ""
+    text: str = ""
+    failed: bool = False
+    approval: str = ""
 
 
 class Foreign(Part, frozen=True, eq=False):
@@ -167,7 +175,7 @@ class Foreign(Part, frozen=True, eq=False):
     origin: str
     body: Wire
     text: str = ""
-    executed: Executed | None = None
+    executed: ExecutedCall | None = None
 
 
 class ToolResult(Part, frozen=True, eq=False):

@@ -16,8 +16,8 @@ from msgspec.json import decode
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError
-from dragoman.core.hosted import HostedError, HostedResult, ShownCall
-from dragoman.core.model import Foreign, Message, Text
+from dragoman.core.hosted import HostedError, HostedResult
+from dragoman.core.model import ExecutedCall, Foreign, Message, Text
 from dragoman.hosted.executor import CallLimits, failure
 from dragoman.hosted.result_store import ResultStore, StoreUnusable, digest_of
 
@@ -35,8 +35,8 @@ class Approvals:
     """Questions whether a call may run, and the client's answers. `pending`: allowed, and not run yet."""
 
     def __init__(self, messages: Sequence[Message], client: ProtocolLimits) -> None:
-        self.questions: dict[str, ShownCall] = {}
-        self.answers: dict[str, ShownCall] = {}
+        self.questions: dict[str, ExecutedCall] = {}
+        self.answers: dict[str, ExecutedCall] = {}
         self.done: set[str] = set()
         for past in past_calls(messages, client):
             if past.approval:
@@ -48,7 +48,7 @@ class Approvals:
             elif past.step == "answer":
                 self._answer(past)
 
-    def _answer(self, past: ShownCall) -> None:
+    def _answer(self, past: ExecutedCall) -> None:
         if past.id in self.answers:
             raise ApprovalError(f"The approval request {past.id} was answered twice.")
         if past.id not in self.questions:
@@ -59,14 +59,14 @@ class Approvals:
         self.answers[past.id] = past
 
     @property
-    def pending(self) -> list[ShownCall]:
+    def pending(self) -> list[ExecutedCall]:
         return [
             self.questions[id]
             for id, answer in self.answers.items()
             if not answer.failed and id not in self.done
         ]
 
-    def denial(self, question: ShownCall) -> str:
+    def denial(self, question: ExecutedCall) -> str:
         """What the model reads of a call that was denied; empty where it was not."""
         answer = self.answers.get(question.id)
         if answer is None or not answer.failed:
@@ -74,7 +74,7 @@ class Approvals:
         return f"{_DENIED} {answer.text}".rstrip()
 
 
-def past_calls(messages: Sequence[Message], client: ProtocolLimits) -> Iterable[ShownCall]:
+def past_calls(messages: Sequence[Message], client: ProtocolLimits) -> Iterable[ExecutedCall]:
     """Calls that were executed, as the client's own parts show them."""
     for message in messages:
         for part in message.parts:

@@ -13,12 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.hosted import ShownCall
-from dragoman.core.model import AnyPart, Foreign, Message, Role, Text, ToolCall, ToolResult
+from dragoman.core.model import AnyPart, ExecutedCall, Foreign, Message, Role, Text, ToolCall, ToolResult
 from dragoman.hosted.approvals import Approvals, past_calls
 from dragoman.hosted.returning import Answer, Marked, is_sealed, unseal_results
 
-NameOf = Callable[[ShownCall], str]  # the name under which the model sees the tool now; empty: it does not
+NameOf = Callable[[ExecutedCall], str]  # the name under which the model sees the tool now; empty: it does not
 
 
 class Past(Struct, frozen=True):
@@ -70,7 +69,7 @@ class _PartReader:
         past = self._client.hosted.decode(part.body)
         return None if past is None else self._read_past(past, part)
 
-    def _read_past(self, past: ShownCall, part: Foreign) -> Sequence[AnyPart] | None:
+    def _read_past(self, past: ExecutedCall, part: Foreign) -> Sequence[AnyPart] | None:
         name = self._names.get(past.id) or self._past.name_of(past)
         match past.step:
             case "listing" | "answer":

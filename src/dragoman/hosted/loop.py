@@ -33,13 +33,14 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.hosted import FoundSource, HostedCall, HostedCallRecord, HostedResult, ShownCall
+from dragoman.core.hosted import FoundSource, HostedCall, HostedCallRecord, HostedResult
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
     Citation,
+    ExecutedCall,
     Foreign,
     HostedKind,
     HostedTool,
@@ -273,27 +274,37 @@ class HostedRun(RoundHooks):
 
     async def _end_round(self, end: RoundEnd, add: Add, is_last: bool) -> RoundEnd | None:
         """The end of the reply; None where another round follows."""
-        calls = [part for part in end.parts if isinstance(part, ToolCall)]
-        ours = [call for call in calls if call.complete and self._offers.find(call)]
-        theirs = [call for call in calls if not self._offers.find(call)]
         if end.failure:
             return end
-        if not ours:
+        ours, theirs = self._split_calls(end.parts)
+        if not any(call.complete for call in ours):
             await self._give(theirs, [], add)
-            cut = calls and not theirs and end.stop.reason == "tool_calls"  # nobody sees the call
-            return replace(end, stop=Stop("length")) if cut else end
+            is_cut = ours and not theirs and end.stop.reason == "tool_calls"  # nobody sees the call
+            return replace(end, stop=Stop("length")) if is_cut else end
+        ours = [call for call in ours if call.complete]
         self._round += 1
-        questions = [self._question(call) for call in ours if self._asks(call)]
         answers = await self._execute_round(end, ours, add)
-        if questions or theirs:
+        asked = [call for call in ours if self._asks(call)]
+        if asked or theirs:
             await self._leave(answers, theirs, add)
-            for question in questions:
-                await add(self._part(question))
+            for call in asked:
+                await add(self._part(self._question(call)))
             return replace(end, stop=Stop("tool_calls" if theirs else "end"))
-        may_pause = self._is_over and self._codec.pauses
-        if is_last or may_pause or not await self.may_go_on():
-            return replace(end, stop=Stop("pause" if self._codec.pauses else "length"))
-        return None
+        if await self._may_go_on(is_last):
+            return None
+        return replace(end, stop=Stop("pause" if self._codec.pauses else "length"))
+
+    def _split_calls(self, parts: Iterable[AnyPart]) -> tuple[list[ToolCall], list[ToolCall]]:
+        """Calls of hosted tools, and those of the client."""
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        ours = [call for call in calls if self._offers.find(call)]
+        return ours, [call for call in calls if call not in ours]
+
+    async def _may_go_on(self, was_last: bool) -> bool:
+        """Whether another round follows the one that `was_last` where a limit was reached before it."""
+        if was_last or (self._is_over and self._codec.pauses):
+            return False
+        return await self.may_go_on()
 
     async def _execute_round(
         self, end: RoundEnd, ours: Sequence[ToolCall], add: Add
@@ -346,7 +357,7 @@ class HostedRun(RoundHooks):
                 await returning.keep(self._approved.store, self._context.caller, call, hidden)
             await add(call)
 
-    async def _resume(self, question: ShownCall, lead: Lead) -> None:
+    async def _resume(self, question: ExecutedCall, lead: Lead) -> None:
         """Run a call that the client approved: its item is one of the first of the reply."""
         name = self._offers.name_of(question)
         call = ToolCall(self._new_id(), name or question.name, question.arguments)

@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.hosted import HostedListing, ShownCall
+from dragoman.core.hosted import HostedListing
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
-from dragoman.core.model import AnyTool, HostedTool, ToolCall, ToolChoice, ToolDeclaration
+from dragoman.core.model import AnyTool, ExecutedCall, HostedTool, ToolCall, ToolChoice, ToolDeclaration
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, HostedExecutor
 
 
@@ -91,7 +91,7 @@ class Offers:
         ours = [offered.function for offered in self._offered.values()]
         return (*functions, *hosted, *ours, *self._loaded.values())
 
-    def name_of(self, past: ShownCall) -> str:
+    def name_of(self, past: ExecutedCall) -> str:
         """The name under which the model sees the tool of an earlier call; empty: it does not."""
         for shown, offered in self._offered.items():
             same = past.kind != "mcp" or (offered.name, offered.server) == (past.name, past.server)

@@ -99,28 +99,23 @@ class Marked(Struct, frozen=True):
 
 def find_marked(messages: Sequence[Message], client: ProtocolLimits) -> dict[str, Marked]:
     """By the ids that the client sends."""
-    found: dict[str, Marked] = {}
-    echoed: set[str] = set()
-    for message in messages:
-        for part in message.parts:
-            if is_sealed(part):
-                echoed |= {call.id for call, _ in unseal_results(part)}
-    for call in (part for message in messages for part in message.parts if type(part) is ToolCall):
-        if MAGIC not in call.id:
-            continue
-        opened = call_ids.unwrap(call.id, client)
-        if opened is None:
-            if len(call.id) == _KEY:  # cut by the client: the store may have its results all the same
-                found[call.id] = Marked(call.id, call.id, (), echoed=False)
-            continue
-        notes = [part for part in opened.reasoning if part.state and part.state.origin == _CALLS]
-        if notes and (state := notes[0].state):
-            rest = tuple(part for part in opened.reasoning if part not in notes)
-            id = call_ids.wrap(replace(opened, reasoning=rest), client)
-            calls = _read_calls(state.data)
-            here = any(each.id in echoed for each in calls)
-            found[call.id] = Marked(call.id, id, calls, here)
-    return found
+    parts = [part for message in messages for part in message.parts]
+    echoed = {call.id for part in parts if is_sealed(part) for call, _ in unseal_results(part)}
+    called = [part.id for part in parts if type(part) is ToolCall and MAGIC in part.id]
+    return {id: marked for id in called if (marked := _read_mark(id, echoed, client))}
+
+
+def _read_mark(id: str, echoed: set[str], client: ProtocolLimits) -> Marked | None:
+    opened = call_ids.unwrap(id, client)
+    if opened is None:  # cut by the client: the store may have its results all the same
+        return Marked(id, id, (), echoed=False) if len(id) == _KEY else None
+    notes = [part for part in opened.reasoning if part.state and part.state.origin == _CALLS]
+    if not notes or not notes[0].state:
+        return None
+    rest = tuple(part for part in opened.reasoning if part not in notes)
+    calls = _read_calls(notes[0].state.data)
+    is_echoed = any(call.id in echoed for call in calls)
+    return Marked(id, call_ids.wrap(replace(opened, reasoning=rest), client), calls, is_echoed)
 
 
 def _read_calls(data: str) -> tuple[ToolCall, ...]:

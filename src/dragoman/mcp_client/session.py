@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from dragoman.core.errors import DragomanError
 from dragoman.core.optional import require
@@ -32,30 +32,37 @@ class McpError(DragomanError):
     """An MCP server cannot be reached, broke off, or did not answer in time."""
 
 
-class McpSession:
-    """`target` is the URL of a server, or a program that is one, with its arguments.
-
-    A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
-    the time for connecting, and for each call. `guard` checks the address of a URL; without one any address
-    is reached. `elicit` answers questions of the server; without it none are asked.
+class McpOptions(TypedDict, total=False):
+    """How a server is reached. A program gets a minimal environment and `environ`, and runs in `folder`; a
+    URL gets `headers` with every request. `seconds` is the time for connecting, and for each call: 60 unless
+    told. `elicit` answers questions that the server asks the user: it gets the question and a JSON Schema,
+    and gives the fields, or None; without it none are asked.
     """
+
+    environ: Mapping[str, str] | None
+    headers: Mapping[str, str] | None
+    folder: str | os.PathLike[str] | None
+    seconds: float
+    elicit: Elicit | None
+
+
+class McpSession:
+    """`target` is the URL of a server, or a program that is one, with its arguments. `guard` checks the
+    address of a URL; without one any address is reached."""
 
     def __init__(
         self,
         name: str,
         target: str | Sequence[str],
         *,
-        environ: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        seconds: float = 60.0,
         guard: AddressGuard | None = None,
-        elicit: Elicit | None = None,
+        **options: Unpack[McpOptions],
     ) -> None:
         require("mcp")
-        self.name, self.target, self.seconds = name, target, seconds
-        self._environ, self._headers, self._folder = dict(environ or {}), dict(headers or {}), folder
-        self._guard, self._elicit = guard, elicit
+        self.name, self.target, self._guard = name, target, guard
+        self.seconds = options.get("seconds", 60.0)
+        self._environ, self._headers = dict(options.get("environ") or {}), dict(options.get("headers") or {})
+        self._folder, self._elicit = options.get("folder"), options.get("elicit")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()

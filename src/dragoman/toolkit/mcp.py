@@ -8,9 +8,8 @@ with McpServer("files", ["npx", "some-mcp-server"]) as tools:
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dragoman.client.background import wait_for
 from dragoman.client.tools import Tool
@@ -19,8 +18,7 @@ from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import Base64, Media, Plain, Url
 from dragoman.core.optional import require
 from dragoman.mcp_client.content import split_content
-from dragoman.mcp_client.elicitation import Elicit
-from dragoman.mcp_client.session import McpSession
+from dragoman.mcp_client.session import McpOptions, McpSession
 from dragoman.toolkit import READING
 from dragoman.toolkit.limits import Limits, bounded
 from dragoman.transforms.tools import Names
@@ -36,11 +34,8 @@ LEGAL = ProtocolLimits(tool_name=r"[a-zA-Z_][a-zA-Z0-9_-]*", tool_name_length=63
 class McpServer:
     """The tools of one server while it is open: `with McpServer(…) as tools`, or `async with`.
 
-    `target` is the URL of a server, or a program that is one, with its arguments.
-
-    A program gets a minimal environment and `environ`; a URL gets `headers` with every request. `seconds` is
-    the time for connecting, and for each call; `limits` bounds the results. `elicit` answers questions that
-    the server asks the user: it gets the question and a JSON Schema, and gives the fields, or None.
+    `target` is the URL of a server, or a program that is one, with its arguments; `limits` bounds the
+    results, and `McpOptions` says how the server is reached.
     """
 
     def __init__(
@@ -48,17 +43,11 @@ class McpServer:
         name: str,
         target: str | Sequence[str],
         *,
-        environ: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        seconds: float = 60.0,
         limits: Limits | None = None,
-        elicit: Elicit | None = None,
+        **options: Unpack[McpOptions],
     ) -> None:
         self.name, self._limits = name, limits or Limits()
-        self._session = McpSession(
-            name, target, environ=environ, headers=headers, folder=folder, seconds=seconds, elicit=elicit
-        )
+        self._session = McpSession(name, target, **options)
 
     async def __aenter__(self) -> list[Tool]:
         return self._tools(await self._session.open())

@@ -33,7 +33,7 @@ from dragoman.core.events import (
 )
 from dragoman.core.model import (
     AnyPart,
-    Executed,
+    ExecutedCall,
     Failure,
     Foreign,
     HostedTool,
@@ -211,7 +211,7 @@ class Restoration:
             self._reasoning.append(thought)
         return carried
 
-    def told(self, part: Foreign, call: Executed | None) -> list[AnyPart]:
+    def told(self, part: Foreign, call: ExecutedCall | None) -> list[AnyPart]:
         """A part of the upstream alone, in the words of the client: its text (a transcript of speech), or
         a call that the upstream ran, which no client must run again."""
         ledger = self._ledger

@@ -11,7 +11,7 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import GrammarError, UpstreamError, WireError
 from dragoman.core.events import fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Executed, Foreign, Media, Reasoning, Response, State, Text, ToolCall
+from dragoman.core.model import ExecutedCall, Foreign, Media, Reasoning, Response, State, Text, ToolCall
 from dragoman.protocols import codec
 
 CODEC = codec("gemini-interactions")
@@ -147,7 +147,7 @@ def test_a_call_that_a_server_ran() -> None:
     call, result = read(CREATED, *events, done()).parts
     assert isinstance(call, Foreign)
     assert isinstance(result, Foreign)
-    assert result.executed == Executed("m", "f", '{"a":1}', "done", server="s")
+    assert result.executed == ExecutedCall("m", "both", "mcp", "f", '{"a":1}', "s", "done")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import HostedCall, HostedCodec, HostedError, HostedResult, ShownCall
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedError, HostedResult
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import HostedKind, Text, Wire
+from dragoman.core.model import ExecutedCall, HostedKind, Text, Wire
 from dragoman.core.seal import seal
 from dragoman.protocols.anthropic.hosted import MADE_HERE, MCP_MADE_HERE, find_text, is_made_here
 
@@ -99,7 +99,7 @@ def _content(kind: HostedKind, word: str, result: HostedResult) -> Wire | list[W
             return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
 
 
-def decode_past(block: Wire) -> ShownCall | None:
+def decode_past(block: Wire) -> ExecutedCall | None:
     """A block of a call that we executed; those of Anthropic's own searches say nothing that others read."""
     kind, input = block.get("type"), block.get("input")
     if not is_made_here(block) or not isinstance(kind, str):
@@ -107,12 +107,12 @@ def decode_past(block: Wire) -> ShownCall | None:
     id = str(block.get("tool_use_id") or block.get("id"))
     id = id.removeprefix(MADE_HERE).removeprefix(MCP_MADE_HERE)
     if kind in ("server_tool_use", "mcp_tool_use"):
-        name = str(block.get("name"))
+        name, server = str(block.get("name")), str(block.get("server_name") or "")
         arguments = jsontext.dumps(input if is_object(input) else {})
-        return ShownCall(id, "call", _kind(name, kind), name, arguments, str(block.get("server_name") or ""))
+        return ExecutedCall(id, "call", _kind(name, kind), name, arguments, server)
     content = block.get("content")
     failed = block.get("is_error") is True or (is_object(content) and "error_code" in content)
-    return ShownCall(id, "result", text=find_text(content), failed=failed)
+    return ExecutedCall(id, "result", text=find_text(content), failed=failed)
 
 
 def _kind(name: str, block: str) -> HostedKind:

@@ -22,7 +22,7 @@ from dragoman.core.model import (
     AnyPart,
     AnyTool,
     Citation,
-    Executed,
+    ExecutedCall,
     Foreign,
     HostedKind,
     HostedTool,
@@ -309,10 +309,10 @@ def block_as_text(block: Wire, where: str) -> str:
             return ""
 
 
-def encode_executed(call: Executed) -> tuple[Wire, ...]:
+def encode_executed(call: ExecutedCall) -> tuple[Wire, ...]:
     """The blocks that tell of a call which another upstream ran."""
     id = f"mcptoolu_{call.id}"
-    content: list[Wire] = [{"type": "text", "text": call.output, "citations": None}] if call.output else []
+    content: list[Wire] = [{"type": "text", "text": call.text, "citations": None}] if call.text else []
     named = {"name": call.name, "server_name": call.server}
     return (
         {"type": "mcp_tool_use", "id": id, **named, "input": jsontext.decode_object(call.arguments) or {}},

@@ -20,7 +20,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     Base64,
-    Executed,
+    ExecutedCall,
     FileId,
     Foreign,
     Media,
@@ -78,7 +78,9 @@ def executed(decoded: list[AnyPart], wires: Sequence[Any], history: bool, losses
                     item.where or result.where, "a call that Gemini ran tells text only", "result.media"
                 )
         text = f"[{call.name}: {call.arguments or '{}'}]\n{output}\n"
-        ran = Executed(call.id, call.name, call.arguments, output, result.failed)
+        ran = ExecutedCall(
+            call.id, "both", name=call.name, arguments=call.arguments, text=output, failed=result.failed
+        )
         place = next(j for j, part in enumerate(found) if part is call)
         found[place] = Foreign(PROTOCOL_NAME, wires[place], state=call.state, where=call.where)
         found[i] = Foreign(PROTOCOL_NAME, wires[i], text, ran, state=result.state, where=result.where)

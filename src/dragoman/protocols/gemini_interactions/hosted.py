@@ -15,7 +15,7 @@ from dragoman.core.fields import Fields, own, rows, word_set
 from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Executed, Foreign, HostedKind, HostedTool, Wire
+from dragoman.core.model import ExecutedCall, Foreign, HostedKind, HostedTool, Wire
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, printed
 
 KINDS: dict[str, HostedKind] = {
@@ -130,17 +130,18 @@ class StepsOfServers:
         result = step.get("result")
         output = result if isinstance(result, str) else _texts(result) or printed(result, where)
         server = _text(step, "server_name") or _text(call, "server_name")
-        ran = Executed(id, name, written, output, step.get("is_error") is True, server)
+        failed = step.get("is_error") is True
+        ran = ExecutedCall(id, "both", "mcp", name, written, server, output, failed)
         if self.history:
             losses.changed(where, "a call that a server ran is sent as text", "part.unknown")
         return Foreign(PROTOCOL_NAME, step, f"[{name}: {written}]\n{output}\n", ran, where=where)
 
 
-def encode_executed(call: Executed) -> tuple[Wire, ...]:
+def encode_executed(call: ExecutedCall) -> tuple[Wire, ...]:
     """The steps that tell of a call which another upstream ran."""
     arguments = jsontext.decode_object(call.arguments or "{}") or {}
     asked = _mcp_call(call.id, call.name, call.server, arguments)
-    return (asked, _mcp_result(call.id, call.name, call.server, call.output, call.failed))
+    return (asked, _mcp_result(call.id, call.name, call.server, call.text, call.failed))
 
 
 def encode_call(call: HostedCall) -> Sequence[Wire]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.fields import own
-from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult, ShownCall
-from dragoman.core.model import Request, ToolDeclaration, Wire
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult
+from dragoman.core.model import ExecutedCall, Request, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
 
@@ -81,7 +81,7 @@ def encode_approval(call: HostedCall) -> Wire:
     return {**item, "name": call.name, "server_label": call.server}
 
 
-def decode_past(item: Wire) -> ShownCall | None:
+def decode_past(item: Wire) -> ExecutedCall | None:
     name, server = _text(item.get("name")), _text(item.get("server_label"))
     arguments, id = _text(item.get("arguments")), _text(item.get("id"))
     match item.get("type"):
@@ -89,16 +89,16 @@ def decode_past(item: Wire) -> ShownCall | None:
             failed = item.get("error") is not None
             text = _text(item.get("output")) or (_said(item["error"]) if failed else "")
             asked = _text(item.get("approval_request_id"))
-            return ShownCall(id, "both", "mcp", name, arguments, server, text, failed, asked)
+            return ExecutedCall(id, "both", "mcp", name, arguments, server, text, failed, asked)
         case "mcp_list_tools":
-            return ShownCall(id, "listing", server=server)
+            return ExecutedCall(id, "listing", server=server)
         case "mcp_approval_request":
-            return ShownCall(id, "question", "mcp", name, arguments, server)
+            return ExecutedCall(id, "question", "mcp", name, arguments, server)
         case "mcp_approval_response":
             asked, approved = _text(item.get("approval_request_id")), item.get("approve") is True
-            return ShownCall(asked, "answer", text=_text(item.get("reason")), failed=not approved)
+            return ExecutedCall(asked, "answer", text=_text(item.get("reason")), failed=not approved)
         case "web_search_call":
-            return ShownCall(id, "told", "web_search")
+            return ExecutedCall(id, "told", "web_search")
         case _:
             return None
 

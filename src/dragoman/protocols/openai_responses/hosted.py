@@ -24,7 +24,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import (
     AnyPart,
     AnyTool,
-    Executed,
+    ExecutedCall,
     Foreign,
     HostedKind,
     HostedTool,
@@ -220,9 +220,7 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
     """The meaning of `item` as text; empty where no other model could use it."""
     match kind:
         case "web_search_call":
-            action = _object(item, "action")
-            query = {key: action[key] for key in ("query", "queries", "url") if action.get(key)}
-            return f"[web_search: {printed(query, where)}]" if query else ""
+            return _web_search_in_words(item, where)
         case "file_search_call":
             found = [_text(result, "text") for result in rows(item.get("results"))]
             return "\n".join([f"[file_search: {printed(item.get('queries'), where)}]", *filter(None, found)])
@@ -230,8 +228,7 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
             logs = [_text(output, "logs") for output in rows(item.get("outputs"))]
             return _ran(_text(item, "code"), [log for log in logs if log])
         case "mcp_call":
-            failed = f"failed: {printed(item['error'], where)}" if item.get("error") else ""
-            return f"[{_text(item, 'name')}: {_text(item, 'arguments')}]\n{_text(item, 'output') or failed}"
+            return _mcp_in_words(item, where)
         case "shell_call":
             return f"[shell: {printed(_object(item, 'action').get('commands'), where)}]"
         case "shell_call_output":
@@ -241,10 +238,21 @@ def _in_words(kind: str, item: Wire, where: str) -> str:
             return ""
 
 
-def encode_executed(call: Executed) -> tuple[Wire, ...]:
+def _web_search_in_words(item: Wire, where: str) -> str:
+    action = _object(item, "action")
+    query = {key: action[key] for key in ("query", "queries", "url") if action.get(key)}
+    return f"[web_search: {printed(query, where)}]" if query else ""
+
+
+def _mcp_in_words(item: Wire, where: str) -> str:
+    failed = f"failed: {printed(item['error'], where)}" if item.get("error") else ""
+    return f"[{_text(item, 'name')}: {_text(item, 'arguments')}]\n{_text(item, 'output') or failed}"
+
+
+def encode_executed(call: ExecutedCall) -> tuple[Wire, ...]:
     """The item that tells of a call which another upstream ran."""
     item: Wire = {"type": "mcp_call", "id": f"mcp_{call.id}", "server_label": call.server, "name": call.name}
-    told = {"output": None, "error": call.output} if call.failed else {"output": call.output, "error": None}
+    told = {"output": None, "error": call.text} if call.failed else {"output": call.text, "error": None}
     status = "failed" if call.failed else "completed"
     return (
         {**item, "arguments": call.arguments or "{}", **told, "approval_request_id": None, "status": status},
