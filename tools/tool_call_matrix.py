@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
-from dragoman.cli.demo.layout import lay_out
+from dragoman.cli.demo.show import lay_out
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tool-call-matrix.md"
 MARK = "<!-- generated: everything below -->\n"

@@ -1,14 +1,16 @@
 """`dragoman demo`: every pair carries the call, and what is shown is what happened."""
 
-import sys
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from dragoman import dialects, protocols
+from dragoman import ToolCall, dialects, protocols
 from dragoman.cli import main
-from dragoman.cli.demo import actors, cycle, show
+from dragoman.cli.demo import cycle, show
 from dragoman.pipeline import TranslatedStream
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -27,7 +29,7 @@ def run(*options: str) -> Result:
 @pytest.mark.parametrize("client", protocols())
 def test_every_pair_carries_the_call(client: str, upstream: str, stream: bool):
     walked = cycle.walk(client, upstream, stream)
-    assert [check.what for check in walked.checks if not check.good] == []
+    assert [what for what, good in walked.checks.items() if not good] == []
     assert len(walked.steps) == 4
 
 
@@ -35,14 +37,14 @@ def test_every_pair_carries_the_call(client: str, upstream: str, stream: bool):
 @pytest.mark.parametrize("dialect", dialects())
 def test_the_model_speaks_every_dialect(dialect: str, stream: bool):
     walked = cycle.walk("anthropic", "openai-chat", stream, dialect)
-    assert [check.what for check in walked.checks if not check.good] == []
+    assert [what for what, good in walked.checks.items() if not good] == []
     assert not [loss for step in walked.steps for loss in step.losses if loss.code.startswith("dialect.")]
 
 
 def test_a_dialect_is_shown():
     result = run("--from", "openai-chat", "--to", "openai-chat", "--dialect", "roo-xml")
     assert result.exit_code == 0
-    assert "<list_files>" in result.stdout
+    assert "<path>docs/tides</path>" in result.stdout
 
 
 @pytest.mark.parametrize("name, options", GOLDEN.items(), ids=GOLDEN)
@@ -62,12 +64,16 @@ def test_all_is_a_line_for_each_pair():
     assert last.startswith(f"{len(lines)} of {len(lines)} pairs")
 
 
-def test_a_tool_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(actors, "text_of", lambda result: "something else")
-    monkeypatch.setattr(cycle, "text_of", lambda result: "something else")
+def test_a_result_that_does_not_arrive_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    build = cycle.build_tool_results
+
+    def lie(calls: Sequence[ToolCall], outputs: Sequence[str], protocol: str) -> object:
+        return build(calls, ["something else"] * len(outputs), protocol)
+
+    monkeypatch.setattr(cycle, "build_tool_results", lie)
     result = run()
     assert result.exit_code == 1
-    assert "✗ the results are what the tools gave" in result.stdout
+    assert "✗ the model got what the tools gave" in result.stdout
 
 
 def test_a_stream_out_of_order_is_noticed(monkeypatch: pytest.MonkeyPatch):
@@ -82,48 +88,43 @@ def test_a_stream_out_of_order_is_noticed(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_tool_really_runs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(actors.FILES, "HARBOUR.txt", "deep\n")
+    monkeypatch.setitem(cycle.FILES, "docs/tides/HARBOUR.txt", "deep\n")
     assert "HARBOUR.txt" in run().stdout
 
 
 def test_the_tool_stays_in_its_directory(tmp_path: Path):
-    from dragoman import ToolCall
-    from dragoman.protocols import codec
-
-    agent = actors.ScriptedAgent(codec("anthropic"), tmp_path, stream=False)
-    outcome = agent.run(ToolCall("c", "read_file", '{"path": "../../../../etc/passwd"}'))
+    outcome = cycle.run(ToolCall("c", "read_file", '{"path": "../../../../etc/passwd"}'), tmp_path)
     assert isinstance(outcome, ValueError)
 
 
 @pytest.mark.parametrize("width", (60, 80, 120, 200))
-def test_lines_keep_within_the_terminal(width: int, capsys: pytest.CaptureFixture[str]):
-    show.show_plain(cycle.walk("anthropic", "gemini", False), width, beside=width >= show.SIDE_BY_SIDE)
-    wires = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ") or "│" in line]
+def test_lines_keep_within_the_terminal(width: int):
+    beside = width >= 120
+    lines = [
+        click.unstyle(line) for line in show.lines_of(cycle.walk("anthropic", "gemini", False), width, beside)
+    ]
+    wires = [line for line in lines if line.startswith("    ") or "│" in line]
     assert wires
     assert max(map(len, wires)) <= width
-    assert any("│" in line for line in wires) == (width >= show.SIDE_BY_SIDE)
+    assert any("│" in line for line in wires) == beside
 
 
-def test_a_terminal_without_rich_is_shown_plainly(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setitem(sys.modules, "rich", None)
-    monkeypatch.delitem(sys.modules, "dragoman.cli.demo.colour", raising=False)
-    show.show(cycle.walk("anthropic", "gemini", False))
-    assert "─┼─" in capsys.readouterr().out
+VALUES = {
+    "scalar": 1,
+    "short": {"a": 1, "b": [1, 2]},
+    "flat but long": {f"key{number}": number for number in range(30)},
+    "deep": {"a": {"b": {"c": {"d": [{"e": "x" * 10}, {"f": "y" * 10}]}}}},
+    "empty containers": [{}, [], {"a": {}}, "z" * 12],
+}
 
 
-def test_rich_shows_the_same_words(capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("rich")
-    from dragoman.cli.demo.colour import show_rich
+@pytest.mark.parametrize("width", (40, 60, 120))
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_what_fits_is_whole_and_no_line_is_too_long(value: object, width: int):
+    lines = show.lay_out(value, width)
+    assert json.loads("\n".join(lines)) == value
+    assert max(map(len, lines)) <= width
 
-    walked = cycle.walk("anthropic", "gemini", False)
-    for beside in (True, False):
-        show_rich(walked, 120, beside)
-        out = capsys.readouterr().out
-        assert all(step.title in out for step in walked.steps)
-        assert all(check.what in out for check in walked.checks)
-        assert '"tool_use"' in out
-        assert '"functionCall"' in out
+
+def test_a_long_text_is_cut_with_a_mark():
+    assert show.lay_out({"text": "x" * 99}, 40) == ["{", '  "text": "' + "x" * 29, "  " + "x" * 37 + "…", "}"]

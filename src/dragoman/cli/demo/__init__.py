@@ -67,5 +67,5 @@ def _every(stream: bool, dialect: str | None) -> int:
 
 def _verdict(cycle: Cycle) -> str:
     losses = len({loss for step in cycle.steps for loss in step.losses})
-    failed = [check.what for check in cycle.checks if not check.good]
+    failed = [what for what, good in cycle.checks.items() if not good]
     return f"{losses} {'loss' if losses == 1 else 'losses'}{''.join(f'; NOT {what}' for what in failed)}"

@@ -1,4 +1,4 @@
-"""The four steps of a tool call, walked for real from one protocol to another.
+"""The four steps of a tool call, from an agent that really runs its tools to the scripted model, and back.
 
 What is checked at the end is what a translation is for: the agent ran the calls that the model
 meant, and the model got back its results, its ids and its state.
@@ -6,182 +6,190 @@ meant, and the model got back its results, its ids and its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
-from dragoman import Exchange, GrammarError, Loss, ToolCall
-from dragoman.cli.demo.actors import MODEL, ScriptedAgent, ScriptedModel, lay_out, results_of, text_of
+from msgspec import Struct
+
+from dragoman import Exchange, GrammarError, Loss, ToolCall, ToolResult, build_tool_results, parse_tool_calls
+from dragoman.core import jsontext
 from dragoman.core.codec import Codec, Frame
-from dragoman.core.events import Event, PartDelta, fold, unfold
+from dragoman.core.errors import WireError
+from dragoman.core.events import fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Request, Response, Text, Wire
-from dragoman.demo import textual
-from dragoman.demo.textual import Rendered
+from dragoman.core.model import AnyPart, Message, Request, Response, Settings, Text, ToolDeclaration, Wire
+from dragoman.demo.answers import answer
+from dragoman.demo.faults import Memory
 from dragoman.framing import sse
 
-MANY = 8  # fields that replies have in common, from which on they are not shown
-
 _CREATED = 1_700_000_000  # seconds since 1970: the same output every time
+_MODEL = "demo-model"
+_QUESTION = "List the files in docs/tides and read README.md"
+FILES = {
+    "README.md": "# Tides\nHigh water at noon.\n",
+    "docs/tides/noon.md": "High water\n",
+    "docs/tides/dusk.md": "Low water\n",
+}
+_PATH: Wire = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+_TOOLS = (
+    ToolDeclaration("list_files", "Lists a directory.", _PATH),
+    ToolDeclaration("read_file", "Reads a text file.", _PATH),
+)
+
+Body = Wire | bytes  # a stream is bytes
+PartT = TypeVar("PartT")
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """One side of a step: a body or the bytes of a stream. `path` is where a request goes."""
+class Step(Struct, frozen=True):
+    """`path` is where the request goes, on either side; a reply has none."""
 
-    body: Wire | bytes
-    path: str = ""
-    skipped: int = 0  # turns that an earlier step showed
-    alike: frozenset[str] = frozenset()  # fields that are the same in every reply
-
-
-@dataclass(frozen=True)
-class Step:
     title: str
-    client: Sheet
-    upstream: Sheet
+    client: Body
+    upstream: Body
     losses: tuple[Loss, ...]
-    asks: bool  # from the client to the upstream
+    paths: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Check:
-    what: str
-    good: bool
-
-
-@dataclass(frozen=True)
-class Cycle:
+class Cycle(Struct, frozen=True):
     client: str
     upstream: str
     steps: tuple[Step, ...]
-    checks: tuple[Check, ...]
+    checks: dict[str, bool]
 
     @property
     def good(self) -> bool:
-        return all(check.good for check in self.checks)
+        return all(self.checks.values())
 
 
 def walk(client: str, upstream: str, stream: bool, dialect: str | None = None) -> Cycle:
     with TemporaryDirectory() as directory:
-        root = Path(directory)
-        lay_out(root)
-        return _Walk(client, upstream, stream, root, dialect).cycle()
+        return _Walk(client, upstream, stream, dialect, Path(directory)).cycle()
 
 
 class _Walk:
-    def __init__(self, client: str, upstream: str, stream: bool, root: Path, dialect: str | None) -> None:
-        self._names, self._stream, self._dialect = (client, upstream), stream, dialect
-        self._rendered: Rendered | None = None  # how the prompt of a dialect was read
-        first = Exchange(client, upstream, reply_created=_CREATED)
-        self._client, self._upstream = first.client, first.upstream
-        self._agent, self._model = ScriptedAgent(self._client, root, stream), ScriptedModel(self._upstream)
+    def __init__(self, client: str, upstream: str, stream: bool, dialect: str | None, root: Path) -> None:
+        self._names, self._dialect, self._stream, self._root = (client, upstream), dialect, stream, root
+        self._model = Memory()
+        exchange = self._exchange()
+        self._client, self._upstream = exchange.client, exchange.upstream
+        for name, text in FILES.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+
+    def _exchange(self) -> Exchange:
+        return Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
 
     def cycle(self) -> Cycle:
-        exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
-        question, sent = self._ask(exchange, "The agent asks and declares its tools.")
-        called = self._model.reply(self._decoded(sent))
-        rides = "; its opaque state rides along" if _states(called.parts) else ""
-        calls = "them, both at once" if len(_calls(called)) > 1 else "one of them"
-        title = f"The model calls {calls}{rides}."
-        call, reply = self._reply(exchange, called, title, question.losses)
-        turns = len(self._agent.wire[self._client.turns]), len(sent[self._upstream.turns])
-        self._agent.continue_with(reply)
+        messages = (Message("user", (Text(_QUESTION),)),)
+        settings = Settings(max_tokens=400, user="crew-7")
+        system = (Text("Be brief."),)
+        asked = Request(_MODEL, messages, system, _TOOLS, settings=settings, stream=self._stream)
+        wire = self._client.encode_request(asked, Losses())
+        question, call = self._turn(
+            wire, "The agent asks and declares its tools.", "The model calls them, both at once."
+        )
+        reply = _whole(call.client, self._client)
+        calls = parse_tool_calls(reply, self._client.name)
+        outputs = [run(call, self._root) for call in calls]
+        field = self._client.turns
+        results = build_tool_results(calls, outputs, self._client.name)
+        wire = {**wire, field: [*wire[field], *_turn_of(reply), *results]}
+        result, answered = self._turn(wire, "The agent has run them and sends the results.", "It answers.")
+        steps = question, call, result, answered
+        return Cycle(*self._names, steps, self._checks(steps, outputs))
 
-        exchange = Exchange(*self._names, dialect=self._dialect, reply_created=_CREATED)
-        result, sent = self._ask(exchange, "The agent has run them and sends the results.", turns)
-        answered = self._model.reply(self._decoded(sent))
-        answer, final = self._reply(exchange, answered, "The model answers.", result.losses)
-        checks = self._checks(called, self._read(reply), self._decoded(sent), answered, self._read(final))
+    def _turn(self, wire: Wire, asks: str, answers: str) -> tuple[Step, Step]:
+        """One request, and the reply of the scripted model."""
+        exchange = self._exchange()
+        sent = exchange.request(wire, _MODEL, self._stream)
+        before = tuple(exchange.losses)
+        paths = self._client.http.path(_MODEL, self._stream), exchange.path
+        path, _, query = exchange.path.partition("?")
+        queries = dict(pair.split("=", 1) for pair in query.split("&") if pair)
+        scripted = answer("POST", path, queries, exchange.headers, jsontext.encode(sent), self._model)
+        data = b"".join(scripted.pieces)
+        if scripted.status != 200:
+            raise WireError(self._upstream.name, "", f"the model refuses: {data.decode()}")
         if self._stream:
-            checks += (self._ordered(call, answer),)
-        return Cycle(*self._names, (question, *_shortened(call, result, answer)), checks)
-
-    def _ask(self, exchange: Exchange, title: str, turns: tuple[int, int] = (0, 0)) -> tuple[Step, Wire]:
-        wire = self._agent.wire
-        sent = exchange.request(wire, MODEL, self._stream)
-        client = _sheet(wire, self._client, turns[0], self._client.http.path(MODEL, self._stream))
-        upstream = _sheet(sent, self._upstream, turns[1], exchange.path)
-        return Step(title, client, upstream, tuple(exchange.losses), asks=True), sent
-
-    def _reply(
-        self, exchange: Exchange, reply: Response, title: str, before: tuple[Loss, ...]
-    ) -> tuple[Step, Wire]:
-        """The model's reply on both wires, and as the agent holds it once it is whole."""
-        body = self._encoded(reply)
-        if isinstance(body, bytes):
             stream = exchange.stream()
-            out: Wire | bytes = stream.feed(body) + stream.close()
+            out: Body = stream.feed(data) + stream.close()
         else:
-            out = exchange.response(body)
-        losses = tuple(loss for loss in exchange.losses if loss not in before)
-        whole = self._gathered(out) if isinstance(out, bytes) else out
-        return Step(title, Sheet(out), Sheet(body), losses, asks=False), whole
+            out = exchange.response(data)
+        losses = tuple([loss for loss in exchange.losses if loss not in before])
+        reply: Body = data if self._stream else jsontext.decode(data)
+        return Step(asks, wire, sent, before, paths), Step(answers, out, reply, losses)
 
-    def _encoded(self, reply: Response) -> Wire | bytes:
-        if self._rendered:
-            reply = textual.write(reply, self._rendered)
-        if not self._stream:
-            return self._upstream.encode_response(reply, Losses())
-        encoder, printer = self._upstream.stream_encoder(Losses()), sse.Encoder()
-        frames = [frame for event in _halved(unfold(reply)) for frame in encoder.feed(event)]
-        return b"".join(piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame))
-
-    def _gathered(self, out: bytes) -> Wire:
-        decoder = self._client.stream_decoder(Losses())
-        events = [*(event for frame in _frames(out) for event in decoder.feed(frame)), *decoder.close()]
-        return self._client.encode_response(fold(events), Losses())
-
-    def _decoded(self, wire: Wire) -> Request:
-        request = self._upstream.decode_request(wire, Losses())
-        if self._dialect:
-            # the second request does not repeat the prompt to a model that holds the conversation
-            self._rendered = textual.read(request) or self._rendered
-            return self._rendered.request if self._rendered else request
-        return request
-
-    def _read(self, wire: Wire) -> Response:
-        return self._client.decode_response(wire, Losses())
-
-    def _checks(
-        self, called: Response, received: Response, result: Request, answered: Response, final: Response
-    ) -> tuple[Check, ...]:
-        calls, run = _calls(called), _calls(received)
-        returned = results_of(result)
-        states = _states(part for message in result.messages for part in message.parts)
-        ran = Check(
-            "the agent ran the calls that the model made",
-            [(call.name, call.arguments) for call in calls] == [(call.name, call.arguments) for call in run],
-        )
-        gave = Check(
-            "the results are what the tools gave", [text_of(part) for part in returned] == self._agent.outputs
-        )
-        read = Check("the agent read the answer that the model gave", _text(answered) == _text(final))
-        if self._dialect:  # text has neither ids nor opaque state
-            return ran, gave, read
-        return (
-            ran,
-            Check(
-                "each result went back under the id of its call",
-                [call.id for call in calls] == [part.call_id for part in returned],
-            ),
-            gave,
-            Check("the model's opaque state came back byte for byte", _states(called.parts) <= states),
-            read,
-        )
-
-    def _ordered(self, *steps: Step) -> Check:
-        streams = [(self._client, step.client.body) for step in steps]
-        streams += [(self._upstream, step.upstream.body) for step in steps]
-        good = all(isinstance(body, bytes) and _keeps_grammar(body, codec) for codec, body in streams)
-        return Check("every stream keeps to its protocol's order of events", good)
+    def _checks(self, steps: tuple[Step, ...], outputs: list[str | Exception]) -> dict[str, bool]:
+        _, call, result, answered = steps
+        ran = _parts(_reply(call.client, self._client).parts, ToolCall)
+        final = "".join(part.text for part in _parts(_reply(answered.client, self._client).parts, Text))
+        checks = {
+            # in some dialects a model may make one call at a time
+            "the agent ran the calls that the model made": [each.name for each in ran]
+            in ([tool.name for tool in _TOOLS], [_TOOLS[0].name] if self._dialect else []),
+            "the model got what the tools gave": all(str(output) in final for output in outputs),
+        }
+        if not self._dialect:  # text has neither ids nor opaque state
+            made = _reply(call.upstream, self._upstream).parts
+            back = self._upstream.decode_request(_whole(result.upstream, self._upstream), Losses())
+            returned = [part for message in back.messages for part in message.parts]
+            calls, results = _parts(made, ToolCall), _parts(returned, ToolResult)
+            checks |= {
+                "with the arguments as the model wrote them": [each.arguments for each in ran]
+                == [each.arguments for each in calls],
+                "each result went back under the id of its call": len(calls) == len(results)
+                and all(map(_is_result_of, results, calls)),
+                "the model's opaque state came back byte for byte": _states(made) <= _states(returned),
+            }
+        if self._stream:
+            checks["every stream keeps to its protocol's order of events"] = all(
+                _keeps_grammar(body, codec)
+                for step in (call, answered)
+                for body, codec in ((step.client, self._client), (step.upstream, self._upstream))
+            )
+        return checks
 
 
-def _keeps_grammar(stream: bytes, codec: Codec) -> bool:
+def run(call: ToolCall, root: Path) -> str | Exception:
+    """What a tool of the agent gives: a list of files, or the text of one."""
+    arguments = jsontext.decode_object(call.arguments) or {}
+    path = (root / str(arguments.get("path"))).resolve()
+    if not path.is_relative_to(root.resolve()):
+        return ValueError(f"{path} is outside the directory")
+    try:
+        return "\n".join(sorted(each.name for each in path.iterdir())) if path.is_dir() else path.read_text()
+    except OSError as error:
+        return error
+
+
+def _turn_of(reply: Wire) -> list[Wire]:
+    """The model's turn as clients keep it: the very objects that came."""
+    match reply:
+        case {"candidates": [{"content": turn}, *_]} | {"choices": [{"message": turn}, *_]}:
+            return [turn]
+        case {"output": [*items]} | {"steps": [*items]}:
+            return items
+        case _:
+            return [{"role": "assistant", "content": reply.get("content")}]
+
+
+def _whole(body: Body, codec: Codec) -> Wire:
+    return codec.encode_response(_reply(body, codec), Losses()) if isinstance(body, bytes) else body
+
+
+def _reply(body: Body, codec: Codec) -> Response:
+    if not isinstance(body, bytes):
+        return codec.decode_response(body, Losses())
+    decoder = codec.stream_decoder(Losses())
+    return fold([*(event for frame in _frames(body) for event in decoder.feed(frame)), *decoder.close()])
+
+
+def _keeps_grammar(stream: Body, codec: Codec) -> bool:
     grammar = codec.grammar()
     try:
-        for frame in _frames(stream):
+        for frame in _frames(stream) if isinstance(stream, bytes) else ():
             grammar.feed(frame)
         grammar.close()
     except GrammarError:
@@ -194,51 +202,13 @@ def _frames(stream: bytes) -> list[Frame]:
     return [*framing.feed(stream), *framing.close()]
 
 
-def _sheet(wire: Wire, codec: Codec, skipped: int, path: str) -> Sheet:
-    """A request that continues a conversation shows only what is new."""
-    if not skipped:
-        return Sheet(wire, path)
-    return Sheet({codec.turns: wire[codec.turns][skipped:]}, path, skipped)
+def _is_result_of(result: ToolResult, call: ToolCall) -> bool:
+    """Gemini may send calls without ids: their results are found by name."""
+    return result.call_id == call.id if call.id else result.name == call.name
 
 
-def _shortened(call: Step, result: Step, answer: Step) -> tuple[Step, ...]:
-    """Replies that echo a whole configuration show only what differs between them."""
-    client, upstream = _alike(call.client, answer.client), _alike(call.upstream, answer.upstream)
-    call, answer = (
-        replace(
-            step,
-            client=replace(step.client, alike=client),
-            upstream=replace(step.upstream, alike=upstream),
-        )
-        for step in (call, answer)
-    )
-    return call, result, answer
-
-
-def _alike(one: Sheet, other: Sheet) -> frozenset[str]:
-    if isinstance(one.body, bytes) or isinstance(other.body, bytes):
-        return frozenset()
-    alike = [key for key, value in one.body.items() if key in other.body and other.body[key] == value]
-    return frozenset(alike) if len(alike) >= MANY else frozenset()
-
-
-def _halved(events: Iterable[Event]) -> Iterator[Event]:
-    """Each text in two deltas: a stream that came in one piece would show nothing."""
-    for event in events:
-        if isinstance(event, PartDelta) and len(event.text) > 1:
-            middle = len(event.text) // 2
-            yield PartDelta(event.index, event.text[:middle])
-            yield PartDelta(event.index, event.text[middle:])
-        else:
-            yield event
-
-
-def _calls(reply: Response) -> list[ToolCall]:
-    return [part for part in reply.parts if isinstance(part, ToolCall)]
-
-
-def _text(reply: Response) -> str:
-    return "".join(part.text for part in reply.parts if isinstance(part, Text))
+def _parts(parts: Iterable[AnyPart], kind: type[PartT]) -> list[PartT]:
+    return [part for part in parts if isinstance(part, kind)]
 
 
 def _states(parts: Iterable[AnyPart]) -> set[tuple[str, str]]:

@@ -4,99 +4,122 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import click
 
-from dragoman.cli.demo.cycle import Cycle, Sheet, Step
-from dragoman.cli.demo.layout import Note, lay_out, lay_out_stream
+from dragoman.cli.demo.cycle import Body, Cycle, Step
+from dragoman.core import jsontext
+from dragoman.core.jsontext import is_array
+from dragoman.core.model import Wire
 
-PIPED = 100  # columns where nobody's terminal says otherwise
-SIDE_BY_SIDE = 100  # columns from which two wires fit
+_PIPED = 100  # columns where nobody's terminal says otherwise
+_SIDE_BY_SIDE = 120  # columns from which two wires fit
+_LONGEST = 2  # rows that a text or a frame of a stream may take
+_AS_BEFORE = "as before"
+_COLOURS = {"dropped": "red", "changed": "yellow", "invented": "cyan", "nothing": "green"}
 
 
 def show(cycle: Cycle) -> None:
-    """With rich on a terminal, plainly anywhere else; what is piped is always the same."""
-    if not sys.stdout.isatty():
-        show_plain(cycle, PIPED, beside=False)
-        return
-    width = shutil.get_terminal_size().columns
-    try:
-        from dragoman.cli.demo.colour import show_rich
-    except ImportError:
-        show_plain(cycle, width, beside=width >= SIDE_BY_SIDE)
-    else:
-        show_rich(cycle, width, beside=width >= SIDE_BY_SIDE)
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else _PIPED
+    for line in lines_of(cycle, width, is_terminal and width >= _SIDE_BY_SIDE):
+        click.echo(line.rstrip())
 
 
-def show_plain(cycle: Cycle, width: int, beside: bool) -> None:
-    click.echo(title(cycle))
-    for number, step in enumerate(cycle.steps, 1):
-        click.echo(f"\n{number}. {step.title}")
-        draw = _beside if beside else _stacked
-        for line in draw(cycle, step, width):
-            click.echo(line.rstrip())
-        for line in said_losses(step):
-            click.echo(f"  {line}")
-    click.echo()
-    for mark, what in verdicts(cycle):
-        click.echo(f"{mark} {what}")
+def lines_of(cycle: Cycle, width: int, beside: bool) -> Iterator[str]:
+    title = f"An agent that speaks {cycle.client}, a model that speaks {cycle.upstream}."
+    yield click.style(title, bold=True)
+    for number, step in enumerate(map(_shortened, cycle.steps, (None, None, *cycle.steps)), 1):
+        yield from ("", click.style(f"{number}. {step.title}", bold=True))
+        yield from _beside(cycle, step, width) if beside else _stacked(cycle, step, width)
+        for loss in [f"{loss.kind} {loss.where}: {loss.why}" for loss in step.losses] or ["nothing lost"]:
+            yield click.style(f"  {loss}", fg=_COLOURS.get(loss.split()[0]))
+    yield ""
+    for what, good in cycle.checks.items():
+        yield click.style(f"✓ {what}", fg="green") if good else click.style(f"✗ {what}", fg="red", bold=True)
 
 
-def title(cycle: Cycle) -> str:
-    return f"An agent that speaks {cycle.client}, a model that speaks {cycle.upstream}."
+def _shortened(step: Step, earlier: Step | None) -> Step:
+    """Without what an earlier request, or reply, said already."""
+    if earlier is None:
+        return step
+    client, upstream = _new(step.client, earlier.client), _new(step.upstream, earlier.upstream)
+    return Step(step.title, client, upstream, step.losses, step.paths)
 
 
-def headings(cycle: Cycle, step: Step) -> tuple[str, str]:
-    client = f"agent · {cycle.client}"
-    upstream = f"model · {cycle.upstream}"
+def _new(body: Body, earlier: Body) -> Body:
+    if isinstance(body, bytes) or isinstance(earlier, bytes):
+        return body
+    shown: dict[str, Any] = {}
+    for key, value in body.items():
+        before = earlier.get(key)
+        if is_array(value) and is_array(before) and value[: len(before)] == before:
+            value = value[len(before) :] and [_AS_BEFORE, *value[len(before) :]]
+        if value and value != before:
+            shown[key] = value
+    return shown if len(shown) == len(body) else {**shown, "…": _AS_BEFORE}
+
+
+def _sides(cycle: Cycle, step: Step, width: int) -> tuple[list[str], list[str]]:
+    verbs = ("sends →", "gets") if step.paths else ("gets ←", "sends")
+    client, upstream = step.paths or ("", "")
     return (
-        (f"{client}  sends →", f"→ {upstream}  gets")
-        if step.asks
-        else (f"{client}  gets ←", f"← {upstream}  sends")
+        [f"agent · {cycle.client} {verbs[0]}", *_lines(step.client, client, width)],
+        [f"model · {cycle.upstream} {verbs[1]}", *_lines(step.upstream, upstream, width)],
     )
-
-
-def said_losses(step: Step) -> list[str]:
-    return [f"{loss.kind} {loss.where}: {loss.why}" for loss in step.losses] or ["nothing lost"]
-
-
-def verdicts(cycle: Cycle) -> list[tuple[str, str]]:
-    return [("✓" if check.good else "✗", check.what) for check in cycle.checks]
-
-
-def sheet_lines(sheet: Sheet, width: int) -> list[str]:
-    first = [f"POST {sheet.path}"[:width]] if sheet.path else []
-    if isinstance(sheet.body, bytes):
-        return [*first, *lay_out_stream(sheet.body, width)]
-    return [*first, *lay_out(_noted(sheet), width)]
-
-
-def _noted(sheet: Sheet) -> dict[str, Any]:
-    """A body that repeats an earlier one says so instead."""
-    body: dict[str, Any] = dict(sheet.body) if isinstance(sheet.body, dict) else {}
-    if sheet.skipped:
-        noted = {key: [Note(f"… {sheet.skipped} as in step 1"), *turns] for key, turns in body.items()}
-        return {**noted, Note("…"): Note("the rest as in step 1")}
-    if sheet.alike:
-        noted = {key: value for key, value in body.items() if key not in sheet.alike}
-        return {**noted, Note("…"): Note(f"{len(sheet.alike)} fields that are the same in every reply")}
-    return body
 
 
 def _beside(cycle: Cycle, step: Step, width: int) -> list[str]:
     half = (width - 3) // 2
-    left, right = headings(cycle, step)
-    rows = zip_longest(sheet_lines(step.client, half), sheet_lines(step.upstream, half), fillvalue="")
-    ruled = [f"{left:<{half}} │ {right}", f"{'─' * half}─┼─{'─' * half}"]
-    return [*ruled, *(f"{one:<{half}} │ {two}" for one, two in rows)]
+    left, right = _sides(cycle, step, half)
+    return [f"{one:<{half}} │ {two}" for one, two in zip_longest(left, right, fillvalue="")]
 
 
-def _stacked(cycle: Cycle, step: Step, width: int) -> list[str]:
+def _stacked(cycle: Cycle, step: Step, width: int) -> Iterator[str]:
     """In the order in which it happens."""
-    pairs = list(zip(headings(cycle, step), (step.client, step.upstream), strict=True))
-    lines: list[str] = []
-    for heading, sheet in pairs if step.asks else reversed(pairs):
-        lines += [f"  {heading}", *(f"    {line}" for line in sheet_lines(sheet, width - 4))]
-    return lines
+    client, upstream = _sides(cycle, step, width - 4)
+    for heading, *rows in (client, upstream) if step.paths else (upstream, client):
+        yield from (f"  {heading}", *(f"    {row}" for row in rows))
+
+
+def _lines(body: Body, path: str, width: int) -> list[str]:
+    first = _cut(f"POST {path}", width) if path else []
+    if not isinstance(body, bytes):
+        return [*first, *lay_out(body, width)]
+    lines = body.decode("utf-8", "replace").splitlines()
+    frames = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    first = jsontext.decode_object(frames[0]) or {}
+    fresh = [frames[0], *[_without(frame, first) for frame in frames[1:]]]
+    return [row for frame in fresh for row in _cut(f"data: {frame}", width)]
+
+
+def _without(frame: str, first: Wire) -> str:
+    """A frame, without the fields that are those of the first one."""
+    fields = jsontext.decode_object(frame)
+    return frame if fields is None else jsontext.dumps(_new(fields, first))
+
+
+def lay_out(value: Any, width: int, lead: str = "", tail: str = "") -> list[str]:
+    """`value` as JSON between `lead` and `tail`, broken only where it does not fit. `…` ends what was cut."""
+    flat = f"{lead}{jsontext.dumps(value)}{tail}"
+    if len(flat) <= width or not value or not isinstance(value, dict | list):
+        return _cut(flat, width)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        items, ends = [(f"{jsontext.dumps(key)}: ", item) for key, item in fields.items()], "{}"
+    else:
+        items, ends = [("", item) for item in cast("list[Any]", value)], "[]"
+    rows = [f"{lead}{ends[0]}"]
+    for position, (label, item) in enumerate(items, 1):
+        rows += [f"  {row}" for row in lay_out(item, width - 2, label, "," if position < len(items) else "")]
+    return [*rows, f"{ends[1]}{tail}"]
+
+
+def _cut(line: str, width: int) -> list[str]:
+    rows = [line[start : start + width] for start in range(0, len(line), width)]
+    if len(rows) <= _LONGEST:
+        return rows
+    return [*rows[: _LONGEST - 1], f"{rows[_LONGEST - 1][: width - 1]}…"]
