@@ -180,16 +180,17 @@ browser:
 			|| echo "chromium could not be installed: the tests of the inspector's page are skipped"; \
 	fi
 
-# Without one, or without network namespaces, the tests of the fleet are skipped, with that reason.
+# Without them, or without network namespaces, the tests of the fleet are skipped, with that reason.
 balancer:
-	@if ! PATH="$$PATH:/usr/sbin" command -v haproxy >/dev/null; then \
+	@for program in haproxy nginx; do \
+		if PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null; then continue; fi; \
 		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-			echo "no haproxy: the tests of the fleet are skipped"; exit 0; fi; \
-		echo "installing haproxy with apt-get"; \
-		(apt-get install --yes -qq --no-install-recommends haproxy iproute2 || \
-			(apt-get update -qq && apt-get install --yes -qq --no-install-recommends haproxy iproute2)) >/dev/null 2>&1 \
-			|| echo "haproxy could not be installed: the tests of the fleet are skipped"; \
-	fi
+			echo "no $$program: its tests of the fleet are skipped"; continue; fi; \
+		package=$$(echo $$program | sed s/nginx/nginx-light/); echo "installing $$package with apt-get"; \
+		(apt-get install --yes -qq --no-install-recommends $$package iproute2 || \
+			(apt-get update -qq && apt-get install --yes -qq --no-install-recommends $$package iproute2)) >/dev/null 2>&1 \
+			|| echo "$$package could not be installed: its tests of the fleet are skipped"; \
+	done
 
 screenshots: $(READY) browser  ## make the pictures of the inspector in docs/images
 	@PYTHONPATH=tests $(BIN)/python tests/inspector/screenshots.py docs/images

@@ -1,4 +1,4 @@
-"""Three gateways behind HAProxy on one PostgreSQL, as real processes on machines of their own.
+"""Three gateways behind a balancer on one PostgreSQL, as real processes on machines of their own.
 
 Everything is waited for by what the balancer, the model or the database says, and counted.
 """
@@ -18,6 +18,7 @@ import openai
 import pytest
 
 from dragoman.core import jsontext
+from fleet.balancers import BALANCERS
 from fleet.fleet import ADMIN_KEY, NAMES, NARROW_KEY, POOR_KEY, Fleet, chat, running_fleet
 from fleet.namespaces import NotAllowed
 from gateway.conversations.servers import NoServer
@@ -28,17 +29,21 @@ from gateway.stands import CLIENT_KEY
 from waiting import wait_until
 
 
-@pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
+@pytest.fixture(scope="module", params=["haproxy"])
+def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
+    """Behind HAProxy, or the balancer that the test names."""
     # not in a folder of pytest: another run of it closes those to the database's user, which is another one
     with tempfile.TemporaryDirectory(prefix="dragoman-fleet-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         try:
-            with running_fleet(folder) as fleet:
+            with running_fleet(folder, request.param) as fleet:
                 yield fleet
         except (NotAllowed, NoServer) as reason:
             pytest.skip(f"no fleet here: {reason}")
+
+
+either_balancer = pytest.mark.parametrize("fleet", BALANCERS, indirect=True)
 
 
 def test_stored_responses_go_on_at_any_gateway(fleet: Fleet) -> None:
@@ -53,6 +58,7 @@ def test_stored_responses_go_on_at_any_gateway(fleet: Fleet) -> None:
     ]
 
 
+@either_balancer
 def test_websockets_go_on_at_any_gateway_if_stored(fleet: Fleet) -> None:
     with connected(fleet.url) as socket:  # through the balancer
         stored = ask(socket, model="up:m", input="first")
@@ -113,10 +119,11 @@ def test_a_job_is_seen_at_every_gateway(fleet: Fleet) -> None:
     assert fleet.model.requests.count("later") == 1
 
 
+@either_balancer
 def test_the_inspector_shows_the_exchanges_of_one_gateway(fleet: Fleet) -> None:
     """A recording stays where it was made. `x-served-by` of the balancer says where."""
     asked = chat(fleet.url, "inspect me")
-    id, name = asked.headers["request-id"], asked.headers["x-served-by"]
+    id, name = asked.headers["request-id"], fleet.served_by(asked.headers)
     for each in NAMES:
         wait_until(lambda each=each: recorded(fleet, each, id) == (each == name))
     for path in ("/inspect", "/inspect/api/exchanges", "/metrics"):
@@ -149,7 +156,7 @@ class Load:
                 connection.close()
                 continue
             if response.status == 200:
-                self.answers[response.headers["x-served-by"]] += 1
+                self.answers[self._fleet.served_by(response.headers)] += 1
             else:
                 self.failures.append(f"{response.status} {text[:200]!r}")
 
@@ -169,6 +176,7 @@ class Load:
         wait_until(lambda: self.failures or self.answers[name] >= before + count)
 
 
+@either_balancer
 def test_a_rolling_restart_at_load_fails_no_request(fleet: Fleet) -> None:
     with Load(fleet, 6).running() as load:
         for name in NAMES:
@@ -178,10 +186,11 @@ def test_a_rolling_restart_at_load_fails_no_request(fleet: Fleet) -> None:
     assert load.failures == []
 
 
+@either_balancer
 def test_a_killed_gateway_costs_what_it_had_under_way(fleet: Fleet) -> None:
     fleet.model.released = False
     streams = [opened_stream(fleet, f"slow stream {number}") for number in range(6)]
-    served = [response.headers["x-served-by"] for response in streams]
+    served = [fleet.served_by(response.headers) for response in streams]
     assert set(served) == set(NAMES)
     fleet.kill("g2")
     quick = [chat(fleet.url, f"quick {number}").status for number in range(12)]
@@ -227,7 +236,7 @@ def test_the_database_is_gone_for_a_while(fleet: Fleet) -> None:
                 assert (need, refused.status, "retry-after" in refused.headers) == (need, 503, True)
         for name in NAMES:
             load.wait_for_more(name)
-        assert fleet.states() == dict.fromkeys(NAMES, "UP")
+        assert fleet.balancer.states() == dict.fromkeys(NAMES, "UP")
         fleet.start_database()
         for name in NAMES:
             client = responses(fleet.direct(name)).responses

@@ -1,10 +1,8 @@
-"""Three gateways, HAProxy with the file of deploy/, PostgreSQL and a model, each on a machine of its own."""
+"""Three gateways, a balancer PostgreSQL and a model, each on a machine of its own."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import uvicorn
 
 from cli.gateways import PROGRAM, surroundings
 from dragoman.core import jsontext
+from fleet.balancers import BALANCERS
 from fleet.namespaces import EDGE, Machines, NotAllowed
 from gateway.canned import provider
 from gateway.conversations.servers import Server
@@ -33,7 +32,6 @@ ADDRESSES = {
     "db": "10.77.0.20",
 }
 PORT, MODEL_PORT, BALANCER_PORT = 8787, 9000, 8080
-HAPROXY = Path(__file__).parents[2] / "deploy/haproxy.cfg"
 ADMIN_KEY, NARROW_KEY, POOR_KEY = "admin-key-3", "narrow-key-4", "poor-key-5"
 
 
@@ -53,8 +51,10 @@ class FleetModel(HeldModel):
 class Fleet:
     """`url`: the balancer's. `gateways`: the running processes by name."""
 
-    def __init__(self, folder: Path, machines: Machines) -> None:
+    def __init__(self, folder: Path, machines: Machines, balancer: str) -> None:
         self.machines, self.model = machines, FleetModel()
+        gateways = {name: f"{ADDRESSES[name]}:{PORT}" for name in NAMES}
+        self.balancer = BALANCERS[balancer](folder, f"{ADDRESSES[EDGE]}:{BALANCER_PORT}", gateways)
         self.database = Server(folder / "db", ADDRESSES["db"])
         self.gateways: dict[str, subprocess.Popen[bytes]] = {}
         self.url = f"http://{ADDRESSES[EDGE]}:{BALANCER_PORT}"
@@ -62,6 +62,11 @@ class Fleet:
 
     def direct(self, name: str) -> str:
         return f"http://{ADDRESSES[name]}:{PORT}"
+
+    def served_by(self, headers: Any) -> str:
+        """HAProxy says its name, nginx the address, behind those that it could not reach."""
+        said = headers["x-served-by"].rpartition(" ")[2].partition(":")[0]
+        return {ADDRESSES[name]: name for name in NAMES}.get(said, said)
 
     @property
     def store(self) -> str:
@@ -80,31 +85,22 @@ class Fleet:
             self.gateways[name] = subprocess.Popen(
                 command, cwd=self._folder, env=surroundings(), stdout=log, stderr=subprocess.STDOUT
             )
-        wait_until(lambda: self.states().get(name) == "UP", f"{name} did not start")
+        wait_until(lambda: self.balancer.states().get(name) == "UP", f"{name} did not start")
 
     def kill(self, name: str) -> None:
         self.gateways[name].kill()
         self.gateways[name].wait()
 
     def restart(self, name: str) -> int:
-        """As an operator does it; the balancer's own word ends the draining instead of a time. Gives the exit
+        """As an operator does it; a word of the balancer ends the draining instead of a time. Gives the exit
         code of the old process."""
         process = self.gateways[name]
         process.terminate()
-        wait_until(lambda: self.states()[name] == "DOWN", f"{name} is not drained")
+        wait_until(lambda: self.balancer.states()[name] == "DOWN", f"{name} is not drained")
         process.terminate()
         code = process.wait()
         self.start(name)
         return code
-
-    def states(self) -> dict[str, str]:
-        """What the balancer thinks of each gateway."""
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.connect(str(self._folder / "haproxy.sock"))
-            asking.sendall(b"show stat\n")
-            text = b"".join(iter(lambda: asking.recv(65536), b"")).decode()
-        rows = [line.split(",") for line in text.splitlines() if line.startswith("gateways,g")]
-        return {row[1]: row[17].split()[0] for row in rows}
 
     def _configuration(self) -> str:
         """`drain` lasts until the second signal."""
@@ -120,42 +116,28 @@ class Fleet:
             f'[store]\nurl = "{self.store}"\n{up}{pool}'
         )
 
-    def balancer_file(self) -> Path:
-        """That of deploy/, with the addresses of these machines and a socket for questions."""
-        text = HAPROXY.read_text().replace("bind :8080", f"bind {ADDRESSES[EDGE]}:{BALANCER_PORT}")
-        text = text.replace("maxconn 20000", "maxconn 500")  # of which each takes two open files
-        text = re.sub(r"(server g(\d)) \S+", rf"\1 10.77.0.1\2:{PORT}", text)
-        text = text.replace("global\n", f"global\n    stats socket {self._folder}/haproxy.sock\n", 1)
-        text = "\n".join(
-            line for line in text.splitlines() if " log " not in line and "option httplog" not in line
-        )
-        file = self._folder / "haproxy.cfg"
-        file.write_text(text + "\n")
-        return file
-
 
 @contextmanager
-def running_fleet(folder: Path) -> Iterator[Fleet]:
+def running_fleet(folder: Path, balancer: str) -> Iterator[Fleet]:
     """The caller's thread, and threads that it starts, are on the machine of the clients meanwhile. Raises
     NotAllowed or NoServer where it cannot be."""
-    if not shutil.which("haproxy"):
-        raise NotAllowed("haproxy is not installed")
+    if not shutil.which(balancer):
+        raise NotAllowed(f"{balancer} is not installed")
     machines = Machines(ADDRESSES)
     with ExitStack() as ends:
         ends.callback(machines.remove)
         machines.make()
         (folder / "db").mkdir()
-        fleet = Fleet(folder, machines)
+        fleet = Fleet(folder, machines, balancer)
         ends.enter_context(machines.inside(EDGE))
         ends.enter_context(_model(fleet.model))
         ends.callback(fleet.database.stop)
         fleet.start_database()
-        program = [shutil.which("haproxy") or "haproxy", "-q", "-db", "-f", str(fleet.balancer_file())]
-        balancer = subprocess.Popen(program)
-        ends.callback(balancer.wait)
-        ends.callback(balancer.terminate)
-        wait_until(lambda: (folder / "haproxy.sock").exists() or balancer.poll() is not None)
-        assert balancer.poll() is None, "haproxy did not start"
+        running = subprocess.Popen(fleet.balancer.command())
+        ends.callback(running.wait)
+        ends.callback(running.terminate)
+        wait_until(lambda: fleet.balancer.states() or running.poll() is not None)
+        assert running.poll() is None, f"{balancer} did not start"
         ends.callback(lambda: [fleet.kill(name) for name in fleet.gateways])
         for name in NAMES:
             fleet.start(name)
