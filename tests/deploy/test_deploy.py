@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.request import Request, urlopen
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -75,6 +76,23 @@ def test_who_ends_it_waits_for_longer_than_streams_may_take() -> None:
 def objects(name: str) -> dict[str, Any]:
     """Of a manifest, by their kinds."""
     return {each["kind"]: each for each in yaml.safe_load_all(text(name))}
+
+
+MANIFESTS = ["kubernetes.yaml", "kubernetes-autoscaling.yaml"]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_objects_have_the_schemas_of_kubernetes(name: str) -> None:
+    for each in yaml.safe_load_all(text(name)):
+        kubernetes_validate.validate(each, "1.37", strict=True)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_mistake_in_any_object_is_seen(name: str) -> None:
+    for each in yaml.safe_load_all(text(name)):
+        for mistake in ({"unknown": 1}, {"metadata": {"name": 1}}):
+            with pytest.raises(kubernetes_validate.ValidationError):
+                kubernetes_validate.validate(each | mistake, "1.37", strict=True)
 
 
 def test_the_objects_of_kubernetes_belong_together() -> None:
