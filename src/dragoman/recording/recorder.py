@@ -33,7 +33,7 @@ from dragoman.recording.redaction import Mask
 from dragoman.recording.ring import Ring, draft_bytes
 from dragoman.recording.values import (
     AttemptDraft,
-    FinishedExchange,
+    ObservedExchange,
     RecordedAttempt,
     RecordedBody,
     RecordedCall,
@@ -161,7 +161,7 @@ class Recorder:
         """`transport`, with everything that passes recorded."""
         return _RecordingTransport(transport)
 
-    def finish(self, draft: RecordingDraft, record: FinishedExchange, rule: str) -> None:
+    def finish(self, draft: RecordingDraft, record: ObservedExchange, rule: str) -> None:
         _draft.set(None)  # the task goes on with the next request of its connection
         draft.losses, draft.rule = tuple(record.losses), rule
         draft.seconds = record.seconds
@@ -308,7 +308,7 @@ def _called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name.decode("utf-8", "replace") for name in found]))
 
 
-def _summary(draft: RecordingDraft, record: FinishedExchange, mask: Mask) -> RecordingSummary:
+def _summary(draft: RecordingDraft, record: ObservedExchange, mask: Mask) -> RecordingSummary:
     losses = Counter([loss.severity for loss in draft.losses])
     codes = Counter([loss.code for loss in draft.losses if loss.code])
     failed = bool(record.failure) or record.gone or record.status >= 400
@@ -329,7 +329,7 @@ def _summary(draft: RecordingDraft, record: FinishedExchange, mask: Mask) -> Rec
     )
 
 
-def _answered_by(draft: RecordingDraft, record: FinishedExchange) -> RecordingSummary:
+def _answered_by(draft: RecordingDraft, record: ObservedExchange) -> RecordingSummary:
     """Who asked for what, who answers it, and what that takes and costs."""
     attempt = draft.attempts[-1] if draft.attempts else AttemptDraft(0.0)
     target, usage = record.target, record.usage or Usage()
@@ -359,7 +359,7 @@ def _answered_by(draft: RecordingDraft, record: FinishedExchange) -> RecordingSu
     )
 
 
-def _error(record: FinishedExchange) -> str:
+def _error(record: ObservedExchange) -> str:
     if record.failure:
         return record.failure.message
     return "the client disconnected" if record.gone else ""

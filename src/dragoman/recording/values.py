@@ -200,7 +200,7 @@ class RecordedTarget(Protocol):
     def model(self) -> str: ...
 
 
-class FinishedExchange(Protocol):
+class ObservedExchange(Protocol):
     """What the server knows of an exchange, and goes on to write while it is under way."""
 
     client: str
@@ -252,7 +252,7 @@ class RecordingDraft(Struct, eq=False):
     pieces: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
     attempts: list[AttemptDraft] = field(default_factory=lambda: list[AttemptDraft]())
     hosted: list[HostedCallRecord] = field(default_factory=lambda: list[HostedCallRecord]())
-    record: FinishedExchange | None = None
+    record: ObservedExchange | None = None
     finished: bool = False
     seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
