@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dragoman
 from dragoman import Provider, Tool
-from dragoman.client.requests import ModelCall
+from dragoman.client.requests import ModelCall, Question
 from dragoman.client.results import Result
 from dragoman.client.streaming import StreamReader
 from dragoman.core import jsontext
@@ -43,7 +43,7 @@ class _Reply:
 
 def call(upstream: str, tools: Any = (), stream: bool = False, **options: Any) -> ModelCall:
     provider = Provider("p", protocol=upstream, base_url="http://127.0.0.1:9", api_key="k", **options)
-    return ModelCall("go", provider.model("m"), tools, {}, stream)
+    return ModelCall(Question("go", provider.model("m"), tools, {}, stream=stream))
 
 
 def sent_body(model: ModelCall) -> bytes:

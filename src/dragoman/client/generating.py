@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable
 from inspect import isawaitable
 from typing import Any, Unpack
 
+from msgspec.structs import replace
+
 from dragoman.client.background import Calls, wait_for
 from dragoman.client.budget import added, total_cost
 from dragoman.client.messages import Prompt, UserMessage, messages_of
 from dragoman.client.output import (
-    ExpectedOutput,
     Output,
     OutputError,
     OutputSpec,
     correction,
     expected_output,
 )
-from dragoman.client.providers import Model
-from dragoman.client.requests import ModelCall, RequestSettings
+from dragoman.client.providers import Model, model_of
+from dragoman.client.requests import ModelCall, Question, RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.rounds import rounds_of
 from dragoman.client.setting_types import check_settings, lists_keywords
@@ -48,14 +49,15 @@ async def agenerate(
     it is. Raises UpstreamError where the provider fails.
     """
     expected = expected_output(output, settings)
+    question = Question(conversation, model_of(model), tools_of(tools), settings, expected)
     if expected is None:
-        return await _reply(conversation, model, tools, on_event, settings, None)
+        return await _reply(question, on_event)
     check_settings(settings)
     retries = settings.get("output_retries")
     messages = messages_of(conversation)
     replies: list[Result[Any]] = []
     for _ in range(1 + (_OUTPUT_RETRIES if retries is None else retries)):
-        result = await _reply(messages, model, tools, on_event, settings, expected)
+        result = await _reply(replace(question, conversation=messages), on_event)
         replies.append(result)
         if not result.problems or result.tool_calls:
             break
@@ -85,21 +87,13 @@ def generate(
     return calls.wait(agenerate(conversation, model, output=output, tools=tools, on_event=shown, **settings))
 
 
-async def _reply(
-    conversation: Prompt,
-    model: str | Model,
-    tools: Iterable[ToolLike],
-    on_event: OnEvent | None,
-    settings: RequestSettings,
-    expected: ExpectedOutput[Any] | None,
-) -> Result[Any]:
-    tools = tools_of(tools)
+async def _reply(question: Question, on_event: OnEvent | None) -> Result[Any]:
     if on_event is None:
-        if rounds := rounds_of(conversation, model, tools, settings, False, expected):
+        if rounds := rounds_of(question):
             return await rounds.result()
-        call = ModelCall(conversation, model, tools, settings, stream=False, expected=expected)
+        call = ModelCall(question)
         return await call.read(await call.send())
-    async with open_stream(conversation, model, tools, settings, expected) as events:
+    async with open_stream(replace(question, stream=True)) as events:
         async for event in events:
             shown = on_event(event)
             if isawaitable(shown):

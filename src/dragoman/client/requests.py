@@ -15,7 +15,7 @@ from msgspec import Struct
 from dragoman.client.budget import cost_of
 from dragoman.client.messages import Prompt, messages_of, neutral
 from dragoman.client.output import ExpectedOutput, OutputMode
-from dragoman.client.providers import Model, Provider, model_of
+from dragoman.client.providers import Model, Provider
 from dragoman.client.results import Result
 from dragoman.client.setting_types import OTHER_NAMES, check_settings
 from dragoman.client.tools import Tool, ToolLike, declared, tools_of
@@ -187,6 +187,17 @@ def _output(value: Any) -> OutputFormat:
             raise ConfigError(f"output is 'json', 'text' or a JSON Schema, not {value!r}")
 
 
+class Question(Struct, frozen=True, eq=False):
+    """What a caller asks of a model."""
+
+    conversation: Prompt
+    model: Model
+    tools: Sequence[ToolLike]
+    settings: RequestSettings
+    expected: ExpectedOutput[Any] | None = None
+    stream: bool = False
+
+
 class PreparedCall(Struct, frozen=True, eq=False):
     """The request as it is sent to one surface of its provider, and what reads its reply."""
 
@@ -206,23 +217,17 @@ class PreparedCall(Struct, frozen=True, eq=False):
 class ModelCall:
     """A request for a model, at the surface of its provider that loses least; and what reads its reply."""
 
-    def __init__(
-        self,
-        conversation: Prompt,
-        model: str | Model,
-        tools: Iterable[ToolLike],
-        settings: RequestSettings,
-        stream: bool,
-        expected: ExpectedOutput[Any] | None = None,
-        adapt: Callable[[Request], Request] | None = None,
-    ) -> None:
+    def __init__(self, question: Question, adapt: Callable[[Request], Request] | None = None) -> None:
         """`adapt` makes the request of one round of several."""
+        settings = question.settings
         check_settings(settings)
         others = {name: value for name, value in settings.items() if name not in _NOT_IN_REQUEST}
-        target = self._model = model_of(model)
-        self._settings, self._adapt, self.expected = settings, adapt, expected
+        target = self._model = question.model
+        self._settings, self._adapt, self.expected = settings, adapt, question.expected
         self.strict: Strictness = settings.get("strict", False)
-        self._request = request_of(target.name, conversation, tools, others, stream)
+        self._request = request_of(
+            target.name, question.conversation, question.tools, others, question.stream
+        )
         self._take(self._choose())
         if self.strict:
             self.losses.refuse(self.strict)
@@ -353,16 +358,14 @@ class ModelCall:
         except (WireError, *TOO_DEEP) as error:
             raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
 
-    def result(
-        self, response: Response, body: Wire | None = None, frames: list[Any] | None = None
-    ) -> Result[Any]:
+    def result(self, response: Response, wire: Wire | list[Any]) -> Result[Any]:
+        """`wire`: the reply as it came, or the frames of its stream."""
         if self.strict:
             self.losses.refuse(self.strict)
-        cost = cost_of(self._model, self._request, response)
-        if self.expected:
-            response = self.expected.restore(response)
-        losses = list(self.losses)
-        return Result(response, losses, self.provider.name, body, frames or [], cost, self.expected)
+        restored = self.expected.restore(response) if self.expected else response
+        result = Result[Any](restored, wire, list(self.losses), self.provider.name, self.expected)
+        result.cost = cost_of(self._model, self._request, response)
+        return result
 
     async def _attempt(self) -> Reply | Failure:
         return await self._prepared.send(self._timeouts)

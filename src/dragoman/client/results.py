@@ -30,11 +30,9 @@ class Result(AssistantMessage, Generic[Output]):
     def __init__(
         self,
         response: Response,
+        wire: Wire | list[Any],
         losses: list[Loss],
         provider: str,
-        body: Wire | None,
-        frames: list[Any],
-        cost: float | None = None,
         expected: ExpectedOutput[Output] | None = None,
     ) -> None:
         super().__init__(parts=response.parts)
@@ -46,8 +44,8 @@ class Result(AssistantMessage, Generic[Output]):
         self.finish_reason: str = _FINISH.get(response.stop.reason, response.stop.reason)
         self.stop_reason: str = response.stop.raw or response.stop.reason
         self.usage: Usage = response.usage or Usage()
-        self.cost: float | None = cost
-        self._body, self._frames = body, frames
+        self.cost: float | None = None
+        self._wire = wire
         self.problems: list[str] = []
         self.has_output = False
         self._output: Any = self.content
@@ -68,7 +66,7 @@ class Result(AssistantMessage, Generic[Output]):
 
     @property
     def raw(self) -> Any:
-        return [_read(frame) for frame in self._frames] if self._body is None else self._body
+        return [_read(frame) for frame in self._wire] if isinstance(self._wire, list) else self._wire
 
     @property
     def message(self) -> AssistantMessage:

@@ -7,7 +7,7 @@ request has as calls with results again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,13 +16,11 @@ from msgspec.structs import replace
 
 from dragoman.client.background import close_with_loop
 from dragoman.client.hosted_parts import HOSTED_CODEC, ORIGIN
-from dragoman.client.messages import Prompt
-from dragoman.client.output import ExpectedOutput
-from dragoman.client.providers import Model, model_of, pool
-from dragoman.client.requests import NEUTRAL, ModelCall, RequestSettings, request_of
+from dragoman.client.providers import Model, pool
+from dragoman.client.requests import NEUTRAL, ModelCall, Question, request_of
 from dragoman.client.results import Result
 from dragoman.client.server_tools import ServerTool, settings_of
-from dragoman.client.tools import ToolLike, tools_of
+from dragoman.client.tools import ToolLike
 from dragoman.core.errors import UpstreamError
 from dragoman.core.events import Event, ResponseEnd, fold, unfold
 from dragoman.core.model import AnyPart, Failure, Request, Response
@@ -56,36 +54,17 @@ def native_tools(model: Model, kinds: Collection[str]) -> frozenset[str]:
     return max(each_set, key=lambda native: len(native & set(kinds)))
 
 
-def rounds_of(
-    conversation: Prompt,
-    model: str | Model,
-    tools: Iterable[ToolLike],
-    settings: RequestSettings,
-    stream: bool,
-    expected: ExpectedOutput[Any] | None,
-) -> RoundedCall | None:
+def rounds_of(question: Question) -> RoundedCall | None:
     """None where one round is enough."""
-    listed, target = tools_of(tools), model_of(model)
-    lacking = lacking_tools(listed, target)
-    return RoundedCall(conversation, target, listed, settings, stream, expected, lacking) if lacking else None
+    lacking = lacking_tools(question.tools, question.model)
+    return RoundedCall(question, lacking) if lacking else None
 
 
 class RoundedCall:
     """`lacking`: the tools that run here."""
 
-    def __init__(
-        self,
-        conversation: Prompt,
-        model: Model,
-        tools: Sequence[ToolLike],
-        settings: RequestSettings,
-        stream: bool,
-        expected: ExpectedOutput[Any] | None,
-        lacking: Sequence[ServerTool],
-    ) -> None:
-        self._conversation, self._model, self._tools = conversation, model, tools
-        self._settings, self._stream, self.expected = settings, stream, expected
-        self._lacking = lacking
+    def __init__(self, question: Question, lacking: Sequence[ServerTool]) -> None:
+        self._question, self._lacking, self.expected = question, lacking, question.expected
         self._settings_here = settings_of(lacking)  # raises ConfigError before anything is sent
         self._first: ModelCall | None = None
         self._frames: list[Any] = []
@@ -102,7 +81,7 @@ class RoundedCall:
 
         async with self._time_limit():
             run = await self._declare()
-            run.streams = self._stream
+            run.streams = self._question.stream
             joiner = self._joiner = RoundJoiner(run)
 
             async def send(adapt: Callable[[Request], Request]) -> RoundEnd:
@@ -115,25 +94,20 @@ class RoundedCall:
         return self._result(fold([*events, ResponseEnd(end.stop, joiner.usage)]), run)
 
     async def _declare(self) -> HostedRun:
-        request = request_of(self._model.name, self._conversation, self._tools, self._given, False)
-        kinds = {tool.kind for tool in self._lacking}
-        wanted = {tool.kind for tool in self._tools if isinstance(tool, ServerTool)}
-        native = native_tools(self._model, wanted) - kinds
+        asked, kinds = self._question, {tool.kind for tool in self._lacking}
+        given = {name: value for name, value in asked.settings.items() if name not in _NOT_SETTINGS}
+        request = request_of(asked.model.name, asked.conversation, asked.tools, given, False)
+        wanted = {tool.kind for tool in asked.tools if isinstance(tool, ServerTool)}
+        native = native_tools(asked.model, wanted) - kinds
         run = await hosted_tools(self._settings_here).declare(request, native, _LIMITS)
         assert run, "a tool of this request runs here"
         return run
 
-    @property
-    def _given(self) -> dict[str, Any]:
-        return {name: value for name, value in self._settings.items() if name not in _NOT_SETTINGS}
-
     async def _round(self, adapt: Callable[[Request], Request], show: Show) -> RoundEnd:
-        call = ModelCall(
-            self._conversation, self._model, self._tools, self._settings, self._stream, self.expected, adapt
-        )
+        call = ModelCall(self._question, adapt)
         joiner = self._joiner
         joiner.begin_round()
-        if self._stream:
+        if self._question.stream:
             await self._read_stream(call, show)
         else:
             response, wire = await call.read_response(await call.send())
@@ -168,12 +142,12 @@ class RoundedCall:
         assert call, "a reply has a first round"
         for loss in run.losses:
             call.losses.items[loss] = None
-        return call.result(response, frames=self._frames)
+        return call.result(response, self._frames)
 
     @asynccontextmanager
     async def _time_limit(self) -> AsyncGenerator[None]:
         """`timeout` is that of all rounds together."""
-        seconds = self._settings.get("timeout")
+        seconds = self._question.settings.get("timeout")
         clock = asyncio.timeout(None if isinstance(seconds, Timeouts) else seconds)
         try:
             async with clock:
@@ -181,7 +155,7 @@ class RoundedCall:
         except TimeoutError:
             if not clock.expired():
                 raise
-            name = self._model.provider.name
+            name = self._question.model.provider.name
             why = f"provider {name}: no complete reply within {seconds:g} s"
             raise UpstreamError(Failure("timeout", why, 504)) from None
 

@@ -15,8 +15,8 @@ from dragoman.client.hosted_parts import ORIGIN, HostedCallResult, read_part
 from dragoman.client.messages import Prompt, openai_call
 from dragoman.client.output import ExpectedOutput, Output, OutputSpec, expected_output
 from dragoman.client.partial_json import PartialJson
-from dragoman.client.providers import Model
-from dragoman.client.requests import ModelCall, RequestSettings
+from dragoman.client.providers import Model, model_of
+from dragoman.client.requests import ModelCall, Question, RequestSettings
 from dragoman.client.results import Result
 from dragoman.client.rounds import RoundedCall, rounds_of
 from dragoman.client.setting_types import lists_keywords
@@ -232,17 +232,10 @@ class RoundedStream(AsyncStream[Output]):
                 return events
 
 
-def open_stream(
-    conversation: Prompt,
-    model: str | Model,
-    tools: Iterable[ToolLike],
-    settings: RequestSettings,
-    expected: ExpectedOutput[Any] | None,
-) -> AsyncStream[Any]:
-    listed = tools_of(tools)
-    if rounds := rounds_of(conversation, model, listed, settings, True, expected):
-        return RoundedStream(rounds)
-    return AsyncStream(ModelCall(conversation, model, listed, settings, stream=True, expected=expected))
+def open_stream(question: Question) -> AsyncStream[Any]:
+    """The events of the reply; `question` is streamed."""
+    rounds = rounds_of(question)
+    return RoundedStream(rounds) if rounds else AsyncStream(ModelCall(question))
 
 
 class Stream(Generic[Output]):
@@ -294,7 +287,10 @@ def astream(
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
     """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
-    return open_stream(conversation, model, tools, settings, expected_output(output, settings))
+    expected = expected_output(output, settings)
+    return open_stream(
+        Question(conversation, model_of(model), tools_of(tools), settings, expected, stream=True)
+    )
 
 
 @lists_keywords(RequestSettings)
@@ -307,7 +303,7 @@ def stream(
     **settings: Unpack[RequestSettings],
 ) -> Stream[Output]:
     """The reply of `model` as it arrives; arguments as for `generate`. An invalid output is not retried."""
-    return Stream(open_stream(conversation, model, tools, settings, expected_output(output, settings)))
+    return Stream(astream(conversation, model, output=output, tools=tools, **settings))
 
 
 class StreamReader:
@@ -334,7 +330,7 @@ class StreamReader:
         self._events.append(event)
         match event:
             case ResponseEnd():
-                self.result = self._call.result(fold(self._events), frames=self._frames)
+                self.result = self._call.result(fold(self._events), self._frames)
                 return (Finish(self.result.finish_reason, self.result.usage),)
             case ResponseFailed():
                 raise UpstreamError(event.failure)
