@@ -74,6 +74,7 @@ TOOL: dict[str, Any] = {
     "openai-responses": {"tools": [{"type": "web_search"}]},
     "openai-chat": {"web_search_options": {}},
     "gemini": {"tools": [{"googleSearch": {}}]},
+    "gemini-interactions": {"tools": [{"type": "google_search"}]},
 }
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": (
@@ -89,6 +90,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         "/v1beta/models/one:m:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}]},
     ),
+    "gemini-interactions": ("/v1beta/interactions", {"model": "one:m", "input": "Weather?", "store": False}),
 }
 CLIENTS = tuple(ASKED)
 SEARCHED = ("web_search", '{"query": "paris weather"}')
@@ -133,6 +135,7 @@ MINE: dict[str, Any] = {
     "gemini": {
         "functionDeclarations": [{"name": "mine", "parameters": {"type": "OBJECT", "properties": {}}}]
     },
+    "gemini-interactions": {"type": "function", "name": "mine", "parameters": WEATHER},
 }
 
 
@@ -155,6 +158,12 @@ def following(client: str, body: dict[str, Any], got: Any, stream: bool) -> dict
             (call,) = message["tool_calls"]
             result = {"role": "tool", "tool_call_id": call["id"], "content": "mine says"}
             return {**body, "messages": [*body["messages"], message, result]}
+        case "gemini-interactions":
+            steps = _interaction_steps(frames_of(got.body)) if stream else got.json["steps"]
+            (call,) = [step for step in steps if step["type"] == "function_call"]
+            result = {"type": "function_result", "call_id": call["id"], "result": "mine says"}
+            asked = {"type": "user_input", "content": [{"type": "text", "text": "Weather?"}]}
+            return {**body, "input": [asked, *steps, result]}
         case _:
             replies = frames_of(got.body) if stream else [got.json]
             parts = [part for reply in replies for part in reply["candidates"][0]["content"].get("parts", ())]
@@ -183,6 +192,26 @@ def _chat_message(frames: list[Any]) -> dict[str, Any]:
                 else:
                     message["tool_calls"][-1]["function"]["arguments"] += call["function"]["arguments"]
     return message
+
+
+def _interaction_steps(frames: list[Any]) -> list[Any]:
+    steps: list[Any] = []
+    for frame in frames:
+        match frame:
+            case {"event_type": "step.start", "step": step}:
+                steps.append({**step, "_": ""})
+            case {"delta": {"type": "text", "text": text}}:
+                steps[-1]["content"] = [{"type": "text", "text": text}]
+            case {"delta": {"type": "arguments_delta", "arguments": text}}:
+                steps[-1]["_"] += text
+            case {"delta": {"type": "thought_signature", "signature": text}}:
+                steps[-1]["signature"] = text
+            case _:
+                pass
+    for step in steps:
+        if text := step.pop("_"):
+            step["arguments"] = jsontext.decode(text)
+    return steps
 
 
 def _anthropic_blocks(data: bytes) -> list[Any]:

@@ -69,6 +69,7 @@ OWN_CALL = {
     "openai-responses": [b"function_call"],
     "openai-chat": [b"tool_calls"],
     "gemini": [b"functionCall"],
+    "gemini-interactions": [b'"function_call"'],
 }
 
 

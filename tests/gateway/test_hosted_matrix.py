@@ -28,7 +28,7 @@ from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
 
-UPSTREAMS = ("openai-chat", "anthropic", "openai-responses", "gemini")
+UPSTREAMS = ("openai-chat", "anthropic", "openai-responses", "gemini", "gemini-interactions")
 WAYS = [
     pytest.param(client, upstream, stream, id=f"{client}-{upstream}-{'streamed' if stream else 'whole'}")
     for client in CLIENTS

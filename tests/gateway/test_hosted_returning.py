@@ -104,12 +104,15 @@ def test_a_client_that_brings_them_back_needs_neither() -> None:
 
 
 def test_what_cannot_be_called_again_is_reported() -> None:
-    """The next request declares no search: nothing is known of the earlier one."""
+    """The next request declares no search, and comes to another gateway."""
     with searching(CHAT, calls_of(CHAT, *MIXED)) as (stand, _, _):
         path, again = asked(stand, False)
         del again["web_search_options"]
+    with searching(CHAT, text_of(CHAT, "Done.")) as (stand, model, search):
         got = send(stand.url, "POST", path, jsontext.encode(again))
-    assert "material" in got.headers["x-dragoman-losses"] or "dropped" in got.headers["x-dragoman-losses"]
+    assert (got.status, search.queries) == (200, [])
+    assert "cannot be called again" in told(model)
+    assert "hosted.result.dropped" in got.headers["x-dragoman-losses"]
 
 
 class Danger:

@@ -7,7 +7,7 @@ a question and its answer                          a call that was denied, or on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.model import AnyPart, ExecutedCall, Foreign, Message, Role, Text, ToolCall, ToolResult
 from dragoman.hosted.approvals import Approvals, past_calls
+from dragoman.hosted.offers import NOT_THEIRS, Offers
 from dragoman.hosted.returning import Answer, Marked, is_sealed, unseal_results
-
-NameOf = Callable[[ExecutedCall], str]  # the name under which the model sees the tool now; empty: it does not
 
 
 class Past(Struct, frozen=True):
@@ -25,7 +24,7 @@ class Past(Struct, frozen=True):
     what was executed beside them and did not come back through the client."""
 
     approvals: Approvals
-    name_of: NameOf
+    offers: Offers
     marked: Mapping[str, Marked] = {}
     returned: Mapping[str, Sequence[Answer]] = {}
 
@@ -52,16 +51,27 @@ class _PartReader:
 
     def read(self, part: AnyPart) -> Iterable[tuple[AnyPart, bool]]:
         if is_sealed(part):
-            return _called(unseal_results(part))
+            return self._called(unseal_results(part))
         if type(part) is ToolCall:
             marked = self._past.marked.get(part.id)
-            beside = _called(self._past.returned.get(part.id, ()))
+            beside = self._called(self._past.returned.get(part.id, ()))
             return [*beside, (replace(part, id=marked.id) if marked else part, False)]
         if type(part) is ToolResult:
             marked = self._past.marked.get(part.call_id)
             return ((replace(part, call_id=marked.id) if marked else part, False),)
         shown = self._read_shown(part)
         return ((part, False),) if shown is None else [(each, True) for each in shown]
+
+    def _called(self, answers: Iterable[Answer]) -> list[tuple[AnyPart, bool]]:
+        pairs = [self._renamed(*answer) for answer in answers]
+        return [*((call, True) for call, _ in pairs), *((result, True) for _, result in pairs)]
+
+    def _renamed(self, call: ToolCall, result: ToolResult) -> Answer:
+        """A function that is not offered now must not be taken for a tool of the upstream."""
+        if self._past.offers.find(call) or call.name.endswith(NOT_THEIRS):
+            return call, result
+        name = call.name + NOT_THEIRS
+        return replace(call, name=name), replace(result, name=name)
 
     def _read_shown(self, part: AnyPart) -> Sequence[AnyPart] | None:
         if not isinstance(part, Foreign) or part.origin != self._client.protocol:
@@ -70,7 +80,7 @@ class _PartReader:
         return None if past is None else self._read_past(past, part)
 
     def _read_past(self, past: ExecutedCall, part: Foreign) -> Sequence[AnyPart] | None:
-        name = self._names.get(past.id) or self._past.name_of(past)
+        name = self._names.get(past.id) or self._past.offers.name_of(past)
         match past.step:
             case "listing" | "answer":
                 return ()
@@ -92,11 +102,6 @@ class _PartReader:
                 return (
                     (result,) if past.step == "result" else (ToolCall(past.id, name, past.arguments), result)
                 )
-
-
-def _called(answers: Iterable[Answer]) -> list[tuple[AnyPart, bool]]:
-    pairs = [*answers]
-    return [*((call, True) for call, _ in pairs), *((result, True) for _, result in pairs)]
 
 
 class _MessageWriter:

@@ -1,7 +1,7 @@
 """The loop over rounds: hosted tools that the upstream lacks, declared as functions and executed by us.
 
     hosted = HostedTools(executors, limits)
-    run = await hosted.declare(request, native, context)     None: nothing to execute
+    run = await hosted.declare(request, native, context)     None: nothing to execute or to bring back
     joiner = RoundJoiner(run)
     end = await run.play(send, add, lead)                    until the model answers or calls a client's tool
 
@@ -103,7 +103,7 @@ class HostedTools:
         """The run of `request`, for an upstream that has hosted tools of the kinds in `native` itself.
         `client` says how its protocol shows an executed call. Raises ApprovalError."""
         found = [tool for tool in request.tools if self._runs(tool, native)]
-        if not found:
+        if not found and not returning.are_in(request.messages, client):
             return None
         functions = [tool for tool in request.tools if isinstance(tool, ToolDeclaration)]
         deferred = tuple([tool for tool in functions if tool.deferred])
@@ -148,8 +148,8 @@ class HostedRun(RoundHooks):
     ) -> None:
         self._codec, self._context, self._offers = client.hosted, context, offers
         self._client, self._limits, self._approved, self._most = client, context.limits, approved, most
-        marked = returning.find_marked(context.messages, client) if self._codec.forgets else {}
-        self._past = Past(Approvals(context.messages, client), offers.name_of, marked)
+        marked = returning.find_marked(context.messages, client)
+        self._past = Past(Approvals(context.messages, client), offers, marked)
         self._leading: list[Wire] = []  # items that come before the reply
         self._messages: list[Message] = []  # of the rounds so far
         self._sources: dict[str, FoundSource] = {}  # what a text may cite
@@ -181,7 +181,7 @@ class HostedRun(RoundHooks):
         for id, each in marked.items():
             if not each.echoed and id not in returned and each.calls:
                 returned[id] = [await self._repeat(call) for call in each.calls]
-        self._past = Past(self._past.approvals, self._past.name_of, marked, returned)
+        self._past = Past(self._past.approvals, self._offers, marked, returned)
 
     async def _repeat(self, call: ToolCall) -> returning.Answer:
         if self._offers.find(call) is None or not call.complete or self._may_change(call):
@@ -234,11 +234,13 @@ class HostedRun(RoundHooks):
     def adapt(self, request: Request) -> Request:
         """The request of the next round."""
         past = restore_calls(request.messages, self._client, self._past)
+        request = replace(request, messages=(*past, *self._messages))
+        if not self._offers.tools:  # only earlier calls concern us
+            return request
         return replace(
             request,
             tools=self._offers.declared(request.tools),
             tool_choice=self._choice(request.tool_choice),
-            messages=(*past, *self._messages),
         )
 
     def _choice(self, choice: ToolChoice | None) -> ToolChoice | None:

@@ -14,6 +14,8 @@ from dragoman.core.losses import Loss
 from dragoman.core.model import AnyTool, ExecutedCall, HostedTool, ToolCall, ToolChoice, ToolDeclaration
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, HostedExecutor
 
+NOT_THEIRS = "_hosted"  # sets the name of a function of ours apart from the client's and the upstream's
+
 
 class Offered(Struct, frozen=True):
     """A function that stands for a hosted tool. `name` is the executor's name of it; `asks`: the client must
@@ -66,7 +68,7 @@ class Offers:
             return
         name = function.name
         while name in self._taken or name in self._offered:
-            name += "_hosted"
+            name += NOT_THEIRS
         shown = replace(function, name=name, where=tool.where)
         self._offered[name] = Offered(tool, executor, function.name, shown, asks)
 

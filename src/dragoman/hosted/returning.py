@@ -8,6 +8,7 @@ nowhere any more                     the id says what was called: it is called a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,15 @@ _LONGEST = 2048  # characters of arguments in an id; what is longer is not calle
 _KEY = 64  # characters of an id that every client echoes
 
 Answer = tuple[ToolCall, ToolResult]
+
+
+def _in_base64(word: bytes) -> tuple[bytes, ...]:
+    """`word` inside base64, for each place in a group of three bytes where it may begin."""
+    texts = [base64.urlsafe_b64encode(b"\0" * shift + word + b"\0" * 3) for shift in range(3)]
+    return tuple(text[-(-shift * 4 // 3) : (shift + len(word)) * 4 // 3] for shift, text in enumerate(texts))
+
+
+HINTS = _in_base64(_RESULTS.encode())  # one stands in every request that carries results, or their mark
 
 
 def seal_results(answers: Sequence[Answer]) -> Reasoning:
@@ -97,8 +107,16 @@ class Marked(Struct, frozen=True):
         return digest_of("results", self.marked_id[:_KEY])
 
 
+def are_in(messages: Sequence[Message], client: ProtocolLimits) -> bool:
+    """Whether results, or the mark of some, come back with these messages."""
+    sealed = any(is_sealed(part) for message in messages for part in message.parts)
+    return sealed or bool(find_marked(messages, client))
+
+
 def find_marked(messages: Sequence[Message], client: ProtocolLimits) -> dict[str, Marked]:
     """By the ids that the client sends."""
+    if not client.hosted.forgets:
+        return {}
     parts = [part for message in messages for part in message.parts]
     echoed = {call.id for part in parts if is_sealed(part) for call, _ in unseal_results(part)}
     called = [part.id for part in parts if type(part) is ToolCall and MAGIC in part.id]

@@ -13,6 +13,7 @@ from dragoman.gateway.handlers.rounds import Rounds, pinned
 from dragoman.gateway.request import AttemptFailed, RoutedRequest
 from dragoman.hosted.approvals import ApprovalError
 from dragoman.hosted.loop import HostedRun, HostedTools
+from dragoman.hosted.returning import HINTS
 from dragoman.protocols import upstream
 from dragoman.transforms.rounds import RoundEnd
 
@@ -22,13 +23,15 @@ _ONE_ANSWER = Failure(
 
 
 def may_declare_hosted(request: RoutedRequest) -> bool:
-    """Whether the body may declare a hosted tool, by a look at its bytes."""
+    """Whether the body may declare a hosted tool, or carry what one gave earlier, by a look at its bytes."""
     body = _body(request)
-    return any(body.holds(hint) for hint in request.arrived.client.client_limits.hosted.hints)
+    hints = request.arrived.client.client_limits.hosted.hints
+    return any(map(body.holds, hints)) or (body.sealed is not False and any(map(body.holds, HINTS)))
 
 
 async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
-    """None where the request declares no hosted tool that its first target lacks and we can run."""
+    """None where the request declares no hosted tool that its first target lacks and we can run, and carries
+    no results of earlier ones."""
     arrived, target = request.arrived, request.targets[0]
     client = arrived.client
     neutral = client.decode_request(_body(request).wire, Losses())

@@ -12,7 +12,7 @@ from dragoman.core.hosted import HostedCall, HostedCodec, HostedError, HostedRes
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import ExecutedCall, HostedKind, Text, Wire
 from dragoman.core.seal import seal
-from dragoman.protocols.anthropic.hosted import MADE_HERE, MCP_MADE_HERE, find_text, is_made_here
+from dragoman.protocols.anthropic.hosted import EXECUTED, MCP_EXECUTED, find_text, is_made_here
 
 _DIRECT = {"caller": {"type": "direct"}}
 # The words of `*_tool_result_error` blocks; each kind knows a part of them, and `unavailable` is one of all
@@ -64,7 +64,7 @@ def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
 
 
 def _id(call: HostedCall) -> str:
-    return (MCP_MADE_HERE if call.kind == "mcp" else MADE_HERE) + call.id
+    return (MCP_EXECUTED if call.kind == "mcp" else EXECUTED) + call.id
 
 
 def _content(kind: HostedKind, word: str, result: HostedResult) -> Wire | list[Wire]:
@@ -105,7 +105,7 @@ def decode_past(block: Wire) -> ExecutedCall | None:
     if not is_made_here(block) or not isinstance(kind, str):
         return None
     id = str(block.get("tool_use_id") or block.get("id"))
-    id = id.removeprefix(MADE_HERE).removeprefix(MCP_MADE_HERE)
+    id = id.removeprefix(EXECUTED).removeprefix(MCP_EXECUTED)
     if kind in ("server_tool_use", "mcp_tool_use"):
         name, server = str(block.get("name")), str(block.get("server_name") or "")
         arguments = jsontext.dumps(input if is_object(input) else {})

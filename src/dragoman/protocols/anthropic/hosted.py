@@ -34,7 +34,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.seal import seal, unseal
+from dragoman.core.seal import MAGIC, seal, unseal
 from dragoman.protocols.anthropic.computer import as_function
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, is_native, printed
 
@@ -439,9 +439,11 @@ def _text(value: Any) -> str:
 
 # Searches of another provider's hosted tool, as blocks. Claude Code counts searches by their blocks and shows
 # "Did 0 searches" where there are only citations (G95: 9router#3133, copilot-api#241). Ids and contents are
-# marked as ours, because Anthropic would refuse them.
+# marked as ours, because Anthropic would refuse them. Ids of calls that the gateway executed hold the magic
+# word of seals, so that a body with them is never forwarded unread.
 
 MADE_HERE, MCP_MADE_HERE = "srvtoolu_dragoman_", "mcptoolu_dragoman_"
+EXECUTED, MCP_EXECUTED = f"{MADE_HERE}{MAGIC}_", f"{MCP_MADE_HERE}{MAGIC}_"
 _MADE_HERE = seal("search")
 _DIRECT = {"caller": {"type": "direct"}}
 
@@ -501,3 +503,14 @@ def is_made_here(block: Wire) -> bool:
     """Whether the gateway executed the call of this block, or invented it for its citations."""
     id = block.get("tool_use_id") or block.get("id")
     return isinstance(id, str) and id.startswith((MADE_HERE, MCP_MADE_HERE))
+
+
+def text_made_here(part: Foreign, losses: Losses) -> Text | None:
+    """A block of ours for Anthropic: what the gateway found, as text; nothing of an invented search."""
+    id = str(part.body.get("tool_use_id") or part.body.get("id"))
+    text = block_as_text(part.body, part.where) if id.startswith((EXECUTED, MCP_EXECUTED)) else ""
+    if not text:
+        losses.dropped(part.where, "Anthropic takes back only searches of its own", "hosted.web_search")
+        return None
+    losses.changed(part.where, "Anthropic takes back only calls that it ran: sent as text", "part.unknown")
+    return Text(text)

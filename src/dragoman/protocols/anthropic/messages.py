@@ -31,7 +31,12 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.anthropic.hosted import inline_definitions, is_made_here, loaded_tools
+from dragoman.protocols.anthropic.hosted import (
+    inline_definitions,
+    is_made_here,
+    loaded_tools,
+    text_made_here,
+)
 from dragoman.protocols.anthropic.parts import decode_content, encode_content
 from dragoman.protocols.anthropic.wire import NO_EXTRAS, PROTOCOL_NAME, is_native
 
@@ -135,7 +140,7 @@ class _NativeWriter(FoldRun):
     def feed(self, items: Sequence[Message], /) -> list[Wire]:
         entries: list[Wire] = []
         for message in items:
-            parts = [part for part in message.parts if _is_sendable(part, self.losses)]
+            parts = [sent for part in message.parts if (sent := _sendable(part, self.losses))]
             if parts or not message.parts:
                 wire = {"role": message.role, "content": encode_content(parts, self.losses)}
                 entries.append(wire | own(message.extras, PROTOCOL_NAME))
@@ -434,17 +439,16 @@ def _texts(message: Message, losses: Losses) -> list[Text]:
     return texts
 
 
-def _is_sendable(part: AnyPart, losses: Losses) -> bool:
+def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     """Anthropic takes back only what it made: thinking that it signed, searches of its own."""
     if isinstance(part, Foreign) and is_made_here(part.body):
-        losses.dropped(part.where, "Anthropic takes back only searches of its own", "hosted.web_search")
-        return False
+        return text_made_here(part, losses)
     if not isinstance(part, Reasoning):
-        return True
+        return part
     if is_native(part) if part.state is None else part.state.origin == PROTOCOL_NAME:
-        return True
+        return part
     losses.dropped(part.where, "Anthropic takes back only reasoning that it signed", "reasoning.signature")
-    return False
+    return None
 
 
 def _fit(message: Message, losses: Losses) -> Message:
@@ -479,7 +483,7 @@ def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
             )
             return None if is_blank(part.text) else Text(part.text)
         case _:
-            return part if _is_sendable(part, losses) else None
+            return _sendable(part, losses)
 
 
 def _fit_text(part: Text, losses: Losses) -> Text | None:

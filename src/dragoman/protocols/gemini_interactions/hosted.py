@@ -15,7 +15,8 @@ from dragoman.core.fields import Fields, own, rows, word_set
 from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import ExecutedCall, Foreign, HostedKind, HostedTool, Wire
+from dragoman.core.model import ExecutedCall, Foreign, HostedKind, HostedTool, Text, Wire
+from dragoman.core.seal import MAGIC, seal, unseal
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, printed
 
 KINDS: dict[str, HostedKind] = {
@@ -144,36 +145,87 @@ def encode_executed(call: ExecutedCall) -> tuple[Wire, ...]:
     return (asked, _mcp_result(call.id, call.name, call.server, call.text, call.failed))
 
 
+# Calls that the gateway executed. Their ids hold the magic word of seals, so that a body with them is never
+# forwarded unread; the signature of a result holds what the model read.
+
+
 def encode_call(call: HostedCall) -> Sequence[Wire]:
-    """The step of a call that the gateway executes."""
-    arguments = jsontext.decode_object(call.arguments or "{}") or {}
+    arguments, id = jsontext.decode_object(call.arguments or "{}") or {}, f"{_EXECUTED}{call.id}"
     if call.kind in _STEPS:
         kind, asked, given = _STEPS[call.kind]
-        return ({"type": f"{kind}_call", "id": call.id, "arguments": {asked: [_text(arguments, given)]}},)
-    return (_mcp_call(call.id, call.name, call.server or "dragoman", arguments),)
+        return ({"type": f"{kind}_call", "id": id, "arguments": {asked: [_text(arguments, given)]}},)
+    return (_mcp_call(id, call.name, call.server or _OURS, arguments),)
 
 
 def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
-    failed = result.error is not None
+    failed, id = result.error is not None, f"{_EXECUTED}{call.id}"
     if call.kind not in _STEPS:
-        return (_mcp_result(call.id, call.name, call.server or "dragoman", result.text, failed),)
+        return (_mcp_result(id, call.name, call.server or _OURS, result.text, failed),)
     kind, _, given = _STEPS[call.kind]
     told: Wire = {"search_suggestions": ""}
     if call.kind == "web_fetch":
         url = _text(jsontext.decode_object(call.arguments or "{}") or {}, given)
         told = {"url": url, "status": "error" if failed else "success"}
-    return ({"type": f"{kind}_result", "call_id": call.id, "result": [told], "is_error": failed},)
+    step: Wire = {"type": f"{kind}_result", "call_id": id, "result": [told], "is_error": failed}
+    return ({**step, "signature": seal("executed", result.text)},)
 
 
+def decode_past(step: Wire) -> ExecutedCall | None:
+    id, wire = _id(step), _text(step, "type")
+    if not id.startswith(_EXECUTED):
+        return None
+    id, failed = id.removeprefix(_EXECUTED), step.get("is_error") is True
+    name, server = _text(step, "name"), _text(step, "server_name")
+    arguments = _arguments(step)
+    for kind, (shown, asked, given) in _STEPS.items():
+        if wire == f"{shown}_call":
+            values = arguments.get(asked)
+            first = str(values[0]) if is_array(values) and values else ""
+            return ExecutedCall(id, "call", kind, kind, jsontext.dumps({given: first}))
+        if wire == f"{shown}_result":
+            return ExecutedCall(id, "result", kind, text=_found(step), failed=failed)
+    kind = "tool_search" if server == _OURS else "mcp"
+    if wire == "mcp_server_tool_call":
+        return ExecutedCall(id, "call", kind, name, jsontext.dumps(arguments), server)
+    return ExecutedCall(id, "result", kind, name, server=server, text=_text(step, "result"), failed=failed)
+
+
+def text_made_here(part: Foreign, losses: Losses) -> Text | None:
+    """A step of ours for Google, which would refuse it: its words."""
+    why = "only calls that Google ran go back to it: sent as text"
+    losses.changed(part.where, why, "part.unknown")
+    return Text(part.text) if part.text else None
+
+
+def is_made_here(step: Wire) -> bool:
+    return _id(step).startswith(_EXECUTED)
+
+
+def _id(step: Wire) -> str:
+    return _text(step, "call_id") or _text(step, "id")
+
+
+def _found(step: Wire) -> str:
+    """What the model read of a call that we executed; Google tells nothing of its own."""
+    match unseal(_text(step, "signature")):
+        case ["executed", str(text)]:
+            return text
+        case _:
+            return ""
+
+
+_EXECUTED, _OURS = f"{MAGIC}_", "dragoman"  # `_OURS`: the server of tools that have no steps of their own
 # kind -> its steps, the field of their arguments, and that of our own
-_STEPS: dict[str, tuple[str, str, str]] = {
+_STEPS: dict[HostedKind, tuple[str, str, str]] = {
     "web_search": ("google_search", "queries", "query"),
     "web_fetch": ("url_context", "urls", "url"),
 }
 SHOWN = HostedCodec(
-    hints=(b'"google_search"', b'"url_context"', b'"mcp_server"'),
+    hints=(b'"google_search', b'"url_context', b'"mcp_server'),
     encode_call=encode_call,
     encode_result=encode_result,
+    decode=decode_past,
+    holds=frozenset({"web_search", "web_fetch", "tool_search", "mcp"}),
 )
 
 
@@ -189,8 +241,7 @@ def _mcp_result(id: str, name: str, server: str, output: str, failed: bool) -> W
 
 def _in_words(step: Wire, kind: str, where: str) -> str:
     """The meaning of `step` as text; empty where no other model could use it."""
-    arguments = step.get("arguments")
-    asked: Wire = arguments if is_object(arguments) else {}
+    asked = _arguments(step)
     match kind:
         case "google_search_call" | "file_search_call" | "google_maps_call" | "retrieval_call":
             return f"[{kind.removesuffix('_call')}: {printed(asked, where)}]" if asked else ""
@@ -202,8 +253,16 @@ def _in_words(step: Wire, kind: str, where: str) -> str:
             result = step.get("result")
             output = result if isinstance(result, str) else _texts(result)
             return f"Output:\n```\n{output}\n```" if output else ""
+        case "google_search_result" | "url_context_result":
+            found = _found(step)
+            return f"[{kind.removesuffix('_result')} result: {found}]" if found else ""
         case _:
             return ""
+
+
+def _arguments(step: Wire) -> Wire:
+    arguments = step.get("arguments")
+    return arguments if is_object(arguments) else {}
 
 
 def _texts(content: Any) -> str:

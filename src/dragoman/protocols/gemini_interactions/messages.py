@@ -18,7 +18,7 @@ from dragoman.core.fields import Fields, describe, field_of, own
 from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import AnyPart, Foreign, Message, Reasoning, Role, Text, ToolCall, ToolResult, Wire
-from dragoman.protocols.gemini_interactions.hosted import StepsOfServers
+from dragoman.protocols.gemini_interactions.hosted import StepsOfServers, is_made_here, text_made_here
 from dragoman.protocols.gemini_interactions.parts import (
     CONTENT,
     decode_block,
@@ -310,7 +310,10 @@ class _InputWriter(FoldRun):
         return [*steps[:first], {"type": "thought", "signature": SENTINEL}, *steps[first:]]
 
     def _sendable(self, part: AnyPart) -> AnyPart | None:
-        """`part` without state of another provider; None for thoughts that Gemini did not sign."""
+        """`part` without state of another provider; None for thoughts that Gemini did not sign. A step of a
+        call that Gemini did not run is text."""
+        if type(part) is Foreign and is_made_here(part.body):
+            return text_made_here(part, self.losses)
         if part.state is not None and part.state.origin != PROTOCOL_NAME:
             why = f"signed by {part.state.origin}: nobody else can verify it"
             self.losses.dropped(part.where, why, "reasoning.signature")
