@@ -13,8 +13,10 @@ from dragoman.core.model import Response
 from dragoman.framing import sse
 from dragoman.protocols import names, upstream
 from goldens.scenarios import SCENARIOS
+from protocols.gemini_interactions import wires
 
 TESTS = Path(__file__).parent.parent
+STEPS = "gemini-interactions"
 CONVERSE = "bedrock-converse"  # its streams are binary
 KEPT = "qwen-chat"  # Chat, from a server that keeps the conversation
 NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
@@ -33,6 +35,8 @@ AT_CLOUDS = {
 def requests(protocol: str) -> list[Any]:
     """Requests of clients of this protocol, and requests to its upstreams."""
     bodies = [scenario.requests[protocol] for scenario in SCENARIOS.values() if protocol in scenario.requests]
+    if protocol == STEPS:
+        bodies += wires.REQUESTS
     return bodies + _golden(protocol, "request", "request again")
 
 
@@ -45,6 +49,8 @@ def replies(protocol: str) -> list[Any]:
     if protocol == CONVERSE:
         return [upstream(CONVERSE).encode_response(response, Losses()) for response in _responses()]
     bodies = [scenario.replies[protocol] for scenario in SCENARIOS.values() if protocol in scenario.replies]
+    if protocol == STEPS:
+        bodies += wires.REPLIES
     return bodies + _golden(protocol, "reply")
 
 
@@ -69,7 +75,7 @@ def frames(protocol: str) -> list[list[tuple[str, Any]]]:
     """Streams as events: their names and their values, the end of a Chat stream as the text it is."""
     if protocol == CONVERSE:
         return [_converse_frames(response) for response in _responses()]
-    read: list[list[tuple[str, Any]]] = []
+    read: list[list[tuple[str, Any]]] = [*wires.STREAMS] if protocol == STEPS else []
     for stream in streams(protocol):
         decoder = sse.Decoder()
         decoded = [*decoder.feed(stream), *decoder.close()]

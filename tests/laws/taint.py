@@ -28,7 +28,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Loss
 from fuzz import samples
-from seeds.wires import PROTOCOLS
+from seeds.wires import FIVE
 
 WireKind = Literal["request", "reply", "stream"]
 Place = tuple[str | int, ...]
@@ -103,7 +103,7 @@ def fate(before: Outcome, after: Outcome, field: str) -> str:
         return "arrives"
     if set(after.losses) != set(before.losses):
         return "reported"
-    names = {SPELLED.get(step, step) for step in re.split(r"[.\[\]]+", field)}
+    names = {name for step in re.split(r"[.\[\]]+", field) for name in SPELLED.get(step, (step,))}
     for loss in after.losses:
         steps = [step for step in re.split(r"[.\[\]\d]+", loss.where) if step]
         covered = COVERED.get(loss.code)
@@ -115,7 +115,13 @@ def fate(before: Outcome, after: Outcome, field: str) -> str:
 # What a loss says of fields elsewhere
 COVERED = {"tool.choice.changed": r"tools\[\]\..*"}  # those that are not allowed are not sent
 # What frames call the pieces of a whole reply, which losses name
-SPELLED = {"content_block": "content", "delta": "content", "item": "output", "citation": "citations"}
+SPELLED = {
+    "content_block": ("content",),
+    "delta": ("content", "steps", "summary"),
+    "step": ("steps",),
+    "item": ("output",),
+    "citation": ("citations",),
+}
 
 
 def _taint(value: Any) -> Any:
@@ -242,6 +248,30 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         r".*annotations\[\]\.(start|end)_index",
         "an offset behind the end is the end",
     ),
+    (
+        r"(reply|stream) gemini-interactions",
+        r"(interaction\.)?(tools|generation_config|system_instruction|response_format|labels|environment_id"
+        r"|previous_interaction_id|service_tier|updated)\b.*",
+        "repeats the request, and how it was served",
+    ),
+    (
+        r"(reply|stream) gemini-interactions",
+        r"steps?(\[\])?\.server_name",
+        "a call and its result repeat each other",
+    ),
+    (r"reply gemini-interactions", r"errors\[\]\..*", "the code says it, or the loss of another code"),
+    (r"stream gemini-interactions", r"step\.arguments\..*", "the deltas say it"),
+    (
+        r"stream gemini-interactions",
+        r"(metadata|usage|step_usage|interaction\.usage)\b.*",
+        "kinds of tokens, and what was counted up to here",
+    ),
+    (
+        r"stream gemini-interactions",
+        r"event_id|interaction_id|status|interaction\.(id|status)",
+        "framing: the first event names the interaction, the last one says how it ended",
+    ),
+    (r"request gemini-interactions", r"input\[\].*\.mime_type", "of a URI, whose server says it"),
     (r"request .*", r"model|stream", "the URL says it"),
     (r"request openai-chat", r"stream_options\..*", "read where the client's stream is written"),
     (
@@ -258,7 +288,11 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         "there every schema is strict",
     ),
     (r"request .*", r"tools\[\]\.(function\.)?strict", "where a call is demanded, Gemini checks each one"),
-    (r"request .*", r"reasoning\.(summary|generate_summary)|thinking\.display", "how long a summary is"),
+    (
+        r"request .*",
+        r"reasoning\.(summary|generate_summary)|thinking\.display|generation_config\.thinking_summaries",
+        "how long a summary is",
+    ),
     (r"request .*", r".*property_?[oO]rdering\[\]", "an order of keys"),
     (r"request gemini", r"toolConfig\.includeServerSideToolInvocations", "a switch of Gemini's own tools"),
     (r"request gemini", r"generationConfig\.responseLogprobs", "a number of logprobs asks for them"),
@@ -293,7 +327,7 @@ class Finding(NamedTuple):
 def check(samples: Iterable[Sample], limit: int = 1) -> Iterator[Finding]:
     """The fate of each field of the samples at each other protocol, `limit` times for fields of one name."""
     seen: Counter[tuple[Any, ...]] = Counter()
-    for (kind, source, body), target in product(samples, PROTOCOLS):
+    for (kind, source, body), target in product(samples, FIVE):
         if target == source or (before := translate(kind, source, target, body)).failed:
             continue
         for field, changed in tainted(body):
@@ -328,11 +362,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--limit", type=int, default=2, help="how often a field of one name is tried")
     given = parser.parse_args()
-    wires = (
-        [*recorded(given.files)]
-        if given.files
-        else [each for name in PROTOCOLS for each in of_the_tree(name)]
-    )
+    wires = [*recorded(given.files)] if given.files else [each for name in FIVE for each in of_the_tree(name)]
     found = [*check(wires, given.limit)]
     print(f"{len(wires)} wires, {len(found)} fields:", dict(Counter(it.fate for it in found).most_common()))
     silent = Counter((it.kind, it.source, it.target, it.field) for it in lost(found))
@@ -346,7 +376,7 @@ def recorded(files: list[Path]) -> Iterator[Sample]:
         for line in file.read_text().splitlines():
             row = json.loads(line)
             protocol = _OTHER_NAMES.get(row["protocol"], row["protocol"])
-            if protocol not in PROTOCOLS:
+            if protocol not in FIVE:
                 continue
             if row["kind"] == "stream":
                 frames = [[event["event"] or "", event["data"]] for event in row["events"]]

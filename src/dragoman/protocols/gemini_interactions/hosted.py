@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.fields import Fields, own, rows, word_set
+from dragoman.core.fields import NOTHING, Fields, own, rows, word_set
 from dragoman.core.hosted import HostedCall, HostedCodec, HostedResult
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
@@ -38,6 +38,7 @@ _WRITTEN: dict[HostedKind, Wire] = {
 }
 HOSTED = frozenset({*_WRITTEN, "mcp"})
 _MCP_SETTINGS = word_set("label url headers allowed approval")
+_AUTO = frozenset({"mode"})  # nothing is said where the model may choose
 # How clients spell neutral settings
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 
@@ -47,7 +48,7 @@ _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 
 def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
     kind, whole = KINDS.get(wire, "other"), {PROTOCOL_NAME: fields.rest.copy()}
-    settings = _decode_mcp(fields) if kind == "mcp" else {}
+    settings = _decode_mcp(fields, losses) if kind == "mcp" else {}
     if kind != "other":
         fields.extras(losses, quiet=frozenset({"type", "environment"}), topic="hosted.setting")
     name = str(settings.get("label") or "") if kind == "mcp" else wire if kind == "other" else ""
@@ -71,12 +72,16 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
     return wire.copy()
 
 
-def _decode_mcp(fields: Fields) -> dict[str, Any]:
+def _decode_mcp(fields: Fields, losses: Losses) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, key in (("label", "name"), ("url", "url"), ("headers", "headers")):
         if value := fields.any(key):
             settings[name] = value
-    allowed = [str(name) for entry in rows(fields.any("allowed_tools")) for name in entry.get("tools") or ()]
+    allowed: list[str] = []
+    for i, entry in enumerate(rows(fields.any("allowed_tools"))):
+        inner = Fields(entry, f"{fields.path('allowed_tools')}[{i}]", PROTOCOL_NAME)
+        allowed += [str(name) for name in inner.list("tools") or ()]
+        inner.extras(losses, quiet=_AUTO if entry.get("mode") == "auto" else NOTHING, topic="hosted.setting")
     return settings | ({"allowed": allowed} if allowed else {})
 
 

@@ -267,7 +267,9 @@ def summary_text(entry: Any, where: str, losses: Losses) -> str:
     """The text of an entry of a summary; an image says nothing to others."""
     fields = Fields(entry, where, PROTOCOL_NAME)
     if fields.rest.get("type") == "text":
-        return fields.text("text")
+        text = fields.text("text")
+        fields.extras(losses, quiet=QUIET_CONTENT)
+        return text
     losses.dropped(where, f"only {PROTOCOL_NAME} has this in a thought", "part.unknown")
     return ""
 

@@ -110,10 +110,13 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
     status = fields.rest.get("status")
     if type(status) is not str:
         return Stop("tool_calls" if called else "end")
-    codes = [error.get("code") for error in rows(fields.rest.get("errors"))]
+    errors = rows(fields.rest.get("errors"))
     for reason in ("content_filter", "refusal"):
-        if status == "incomplete" and reason in codes:
+        if status == "incomplete" and any(error.get("code") == reason for error in errors):
             return Stop(reason, status)
+    if errors:
+        said = errors[0].get("message") or errors[0].get("code")
+        losses.changed(fields.path("errors"), f"only {PROTOCOL_NAME} says why: {said}", "stop.reason")
     reason = STOP.decode(status)
     if reason in ("other", "pause"):
         report_unknown_stop(losses, fields.path("status"), status)

@@ -36,7 +36,7 @@ SPELLING = {name: f"generation_config.{key}" for name, (key, _) in _SAME.items()
     "messages": "input",
     "stop": "generation_config.stop_sequences",
     "output": "response_format",
-    "output.mode": "response_format.mime_type",
+    "output.mode": "response_format.mime_type|response_mime_type",
     "effort": "generation_config.thinking_level",
     "budget": "generation_config.thinking_level",
     "show_reasoning": "generation_config.thinking_summaries",
@@ -125,7 +125,7 @@ def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wi
 
 def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
     """One format, or one for each modality. A bare JSON Schema is the older form."""
-    given, mime = fields.any("response_format"), fields.text("response_mime_type")
+    given, mime = fields.any("response_format"), _decode_mime(fields, "response_mime_type", losses)
     formats = given if is_array(given) else [] if given is None else [given]
     found: OutputFormat | None = None
     for i, format in enumerate(formats):
@@ -143,11 +143,18 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
 
 
 def _decode_text_format(format: Fields, losses: Losses) -> OutputFormat:
-    mime, schema = format.text("mime_type"), format.object("schema")
+    mime, schema = _decode_mime(format, "mime_type", losses), format.object("schema")
     format.extras(losses, quiet=frozenset({"type"}))
     if schema is not None:
         return OutputFormat("schema", schema)
     return OutputFormat("json" if mime == "application/json" else "text")
+
+
+def _decode_mime(fields: Fields, key: str, losses: Losses) -> str:
+    mime = fields.text(key)
+    if mime not in ("", "application/json", "text/plain"):
+        losses.dropped(fields.path(key), f"only {PROTOCOL_NAME} can answer with {mime}", "setting.output")
+    return mime
 
 
 def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> Wire:

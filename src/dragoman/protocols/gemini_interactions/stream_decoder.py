@@ -32,7 +32,7 @@ from dragoman.core.events import (
     unfold,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe, rows
+from dragoman.core.fields import Fields, describe, rows, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Media, Reasoning, Response, State, Stop, Text, ToolCall, Wire
@@ -49,7 +49,7 @@ from dragoman.protocols.gemini_interactions.parts import (
     thought,
 )
 from dragoman.protocols.gemini_interactions.response import decode_stop, decode_usage
-from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_RESPONSE, printed
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_STEP, printed
 from dragoman.protocols.google import decode_time
 
 VARYING = re.compile(rb'"event_id":\s*"(?P<padding>[A-Za-z0-9]*)"')
@@ -61,6 +61,12 @@ _STEP_OF = {
     "arguments_delta": "function_call",
     **dict.fromkeys(("text", "text_annotation_delta", *KINDS), "model_output"),
 }
+_PIECES = _STEP_OF.keys() - KINDS.keys()
+# Fields of events and of deltas that are read, or count tokens
+_EVENT = word_set(
+    "event_type event_id index step delta metadata usage step_usage interaction interaction_id status error"
+)
+_DELTA = word_set("type text content signature arguments annotations")
 
 
 def is_end(frame: Frame) -> bool:
@@ -115,6 +121,7 @@ class StreamDecoder:
         self._losses, self._servers = losses, StepsOfServers()
         self._open: dict[int, _Step] = {}
         self._seen: set[int] = set()  # places of all steps so far
+        self._reported: set[str] = set()  # fields of events and deltas that nobody else has
         self._count = 0  # of parts
         self._started = self._ended = self._called = False
 
@@ -127,6 +134,8 @@ class StreamDecoder:
             raise WireError(PROTOCOL_NAME, "event_type", f"expected a string, got {describe(kind)}")
         if kind == "error" or (not kind and body.get("error")):
             return self._fail(body)
+        if not body.keys() <= _EVENT:
+            self._report(body, _EVENT, f"event {kind}.")
         if self._started:
             return self._next(kind, body)
         self._started = True
@@ -156,6 +165,12 @@ class StreamDecoder:
             case _:
                 self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} has this", "event.unknown")
                 return ()
+
+    def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
+        """What only this protocol says, once for each name."""
+        for key in wire.keys() - known - self._reported:
+            self._reported.add(key)
+            self._losses.dropped(f"{where}{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
 
     def _fail(self, body: Wire) -> Iterable[Event]:
         self._ended = True
@@ -193,6 +208,8 @@ class StreamDecoder:
         self._seen.add(at)
         step = self._open[at] = _Step(at, kind, wire)
         events: list[Event] = []
+        if kind in ("model_output", "thought"):
+            Fields(wire, step.where, PROTOCOL_NAME).extras(self._losses, quiet=QUIET_STEP)
         if kind == "model_output":
             for i, block in enumerate(rows(wire.get("content"))):
                 events += self._block(step, block, f"{step.where}.content[{i}]")
@@ -213,6 +230,8 @@ class StreamDecoder:
         if not is_object(delta) or type(kind := delta.get("type")) is not str:
             raise WireError(PROTOCOL_NAME, "delta", f"expected an object with a type, got {describe(delta)}")
         step = self._open.get(at) or self._begin(at, _STEP_OF.get(kind, kind))
+        if kind in _PIECES and not delta.keys() <= _DELTA:
+            self._report(delta, _DELTA, f"{step.where}.")
         match kind:
             case "text":
                 return self._say(step, _string(delta, "text"))

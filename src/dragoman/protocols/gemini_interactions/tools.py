@@ -79,8 +79,10 @@ def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
             return None
         case str(mode) if mode in _MODES:
             names: tuple[str, ...] = ()
-        case {"allowed_tools": {**allowed}}:
+        case {"allowed_tools": {**allowed}, **rest}:
             listed: Any = allowed.get("tools") or []
+            for key in (*rest, *(f"allowed_tools.{key}" for key in allowed if key not in ("mode", "tools"))):
+                losses.dropped(f"{where}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
             mode = allowed.get("mode") or "auto"
             if not is_array(listed) or not isinstance(mode, str) or mode not in _MODES:
                 problem = "expected a mode (auto, any, none, validated) and an array of names"
