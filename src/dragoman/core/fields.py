@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, structs
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
@@ -23,8 +23,16 @@ T = TypeVar("T", str, bool, int)
 NOTHING: frozenset[str] = frozenset()
 
 
+ABSENT: Any = UNSET  # default of a Struct's field that is not written where it has no value
+
+
 def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
+
+
+def unread_fields(shape: type[Struct]) -> frozenset[str]:
+    """The fields that a Struct of the wire has as raw JSON: bookkeeping that means nothing elsewhere."""
+    return frozenset(field.name for field in structs.fields(shape) if field.type is Raw)
 
 
 class Fields:

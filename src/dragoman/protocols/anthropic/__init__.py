@@ -5,6 +5,7 @@ from dragoman.core.fields import word_set
 from dragoman.core.losses import Spelling
 from dragoman.core.schema_rules import SchemaRules, StrictRules
 from dragoman.framing.sse import SSE
+from dragoman.protocols.anthropic.common_shape import read_usual_reply, write_usual_reply
 from dragoman.protocols.anthropic.context_management import encode_compaction
 from dragoman.protocols.anthropic.errors import decode_error, encode_error
 from dragoman.protocols.anthropic.executed import HOSTED_CODEC
@@ -17,7 +18,6 @@ from dragoman.protocols.anthropic.serving.server import SERVER
 from dragoman.protocols.anthropic.settings import SPELLING
 from dragoman.protocols.anthropic.stream_decoder import StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.anthropic.stream_encoder import StreamEncoder
-from dragoman.protocols.anthropic.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 from dragoman.serving.protocol import Protocol
 

@@ -113,27 +113,18 @@ def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
-    """The body wins over the extras, where something was changed since decoding."""
-    native = is_native(request)
-    is_record = native or profile.transcript  # nothing is added that a server would demand
+    if messages.facts is None:
+        return _encode_native(request, messages, losses, profile)
+    facts: ForeignFacts = messages.facts
+    is_record = profile.transcript  # nothing is added that a server would demand
     body: Wire = {"model": request.model} if request.model or not is_record else {}
-    if not is_record or (not native and request.settings.max_tokens is not None):
+    if not is_record or request.settings.max_tokens is not None:
         body["max_tokens"] = encode_max_tokens(request, profile, losses)
-    system, body["messages"] = list(request.system), messages.entries
+    body["messages"] = messages.entries
     messages.report(losses)
-    facts: ForeignFacts | None = messages.facts
-    if facts:
-        system = [text for text in (*system, *facts.system) if not is_blank(text.text)]
-        if request.settings.output and request.settings.output.kind == "json":
-            system.append(Text(JSON_INSTRUCTION))
-    if system:
+    if system := _foreign_system(request, facts):
         body["system"] = encode_content(system, losses)
     body |= _encode_head(request, losses, profile)
-    if facts is None:
-        extras = own(request.extras, PROTOCOL_NAME)
-        if profile.hosted_tools is not None and "mcp" not in profile.hosted_tools:
-            extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
-        return _as_it_came(body, extras)
     tools = "tools" in body
     if not (tools or is_record):
         body |= declare_used(facts.calls, losses)
@@ -141,6 +132,29 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
     if profile.automatic_cache and (tools or facts.several) and not marked:
         body["cache_control"] = {"type": "ephemeral"}  # agents of other protocols rely on automatic caches
     return body | encode_settings(request, body, facts.lacks_thinking, profile, losses)
+
+
+def _encode_native(
+    request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile
+) -> Wire:
+    """The body wins over the extras, where something was changed since decoding."""
+    body: Wire = {"model": request.model} if request.model else {}
+    body["messages"] = messages.entries
+    messages.report(losses)
+    if request.system:
+        body["system"] = encode_content(request.system, losses)
+    body |= _encode_head(request, losses, profile)
+    extras = own(request.extras, PROTOCOL_NAME)
+    if profile.hosted_tools is not None and "mcp" not in profile.hosted_tools:
+        extras = {key: value for key, value in extras.items() if key != "mcp_servers"}
+    return _as_it_came(body, extras)
+
+
+def _foreign_system(request: Request, facts: ForeignFacts) -> list[Text]:
+    system = [text for text in (*request.system, *facts.system) if not is_blank(text.text)]
+    if request.settings.output and request.settings.output.kind == "json":
+        system.append(Text(JSON_INSTRUCTION))
+    return system
 
 
 def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:

@@ -5,6 +5,7 @@ Anthropic counts cached input beside `input_tokens`; neutral usage counts it ins
 
 from __future__ import annotations
 
+from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
@@ -28,7 +29,15 @@ from dragoman.core.model import (
 from dragoman.protocols.anthropic.context_management import encode_edits
 from dragoman.protocols.anthropic.hosted import cited, count_requests, encode_search
 from dragoman.protocols.anthropic.parts import decode_content, encode_input, encode_part
-from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE, QUIET_USAGE, STOP, is_native
+from dragoman.protocols.anthropic.wire import (
+    PROTOCOL_NAME,
+    QUIET_RESPONSE,
+    STOP,
+    ThinkingCount,
+    UsageCounts,
+    UsageReply,
+    is_native,
+)
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
@@ -38,51 +47,49 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     fields = Fields(body, "", PROTOCOL_NAME)
     if "content" not in body:
         raise WireError(PROTOCOL_NAME, "content", "expected an array of blocks, got nothing")
-    content, usage = fields.any("content"), fields.fields("usage")
+    content, usage = fields.any("content"), fields.object("usage")
     parts = decode_content([] if content is None else content, "content", losses)
     stop = decode_stop(fields, any(isinstance(part, ToolCall) for part in parts), losses)
     id, model = fields.nonempty("id"), fields.nonempty("model")
-    counted = decode_usage(usage, losses) if usage else None
+    counted = decode_usage(usage, "usage", losses) if usage is not None else None
     extras = fields.extras(losses, quiet=QUIET_RESPONSE)
-    if usage:
+    if usage is not None:
         extras[PROTOCOL_NAME]["usage"] = body["usage"]
     return Response(id, model, _cut(parts, stop), stop, counted, extras=extras)
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    content: list[Wire] = []
-    refusal: str | None = None
-    is_cited = is_foreign = False
-    for part in response.parts:
-        content += encode_reply_part(part, losses)
-        if type(part) is Text:
-            is_cited = is_cited or bool(part.citations)
-        elif type(part) is Foreign:
-            is_foreign = True
-        elif type(part) is Refusal:
-            refusal = (refusal or "") + part.text
+    content = [block for part in response.parts for block in encode_reply_part(part, losses)]
     if is_native(response):
-        named = {
-            "id": response.id,
-            "model": response.model,
-            "stop_reason": response.stop.raw and encode_reason(response.stop, native=True),
-            "stop_sequence": response.stop.sequence,
-        }
-        known = {key: value for key, value in named.items() if value}
-        return {**own(response.extras, PROTOCOL_NAME), **known, "content": content}
-    requests = count_requests(content) if is_foreign else None
-    search: tuple[Wire, ...] = ()
-    if is_cited and not requests:
-        search = encode_search(response.id, cited(response.parts), request, losses)
+        return _encode_native(response, content)
+    kinds = {*map(type, response.parts)}
+    requests = count_requests(content) if Foreign in kinds else None
+    if not requests and (citations := cited(response.parts)):
+        search = encode_search(response.id, citations, request, losses)
+        content += search
         requests = count_requests(search)
+    refusal = None
+    if Refusal in kinds:
+        refusal = "".join([part.text for part in response.parts if type(part) is Refusal])
     wire = _MESSAGE.copy()  # in a third of the time that its fields would take one by one
     wire["id"], wire["model"] = encode_id(response.id), response.model or (request.model if request else "")
-    wire["content"] = [*content, *search] if search else content
+    wire["content"] = content
     wire |= encode_stop(response.stop, refusal)
     wire["usage"] = encode_usage(response.usage or Usage(), requests)
-    if request and (request.edits is not None or request.compaction is not None):
-        wire |= encode_management(request)
+    wire |= encode_management(request)
     return wire
+
+
+def _encode_native(response: Response, content: list[Wire]) -> Wire:
+    """As it came, but for what was changed since."""
+    named = {
+        "id": response.id,
+        "model": response.model,
+        "stop_reason": response.stop.raw and encode_reason(response.stop, native=True),
+        "stop_sequence": response.stop.sequence,
+    }
+    changed = {key: value for key, value in named.items() if value}
+    return {**own(response.extras, PROTOCOL_NAME), **changed, "content": content}
 
 
 _MESSAGE: Wire = {
@@ -120,36 +127,35 @@ def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
 
 def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
-    if part.extras is None or PROTOCOL_NAME not in part.extras:
-        if type(part) is ToolCall and part.complete and part.kind != "computer":
+    if type(part) is ToolResult:
+        losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
+        return ()
+    if is_native(part):
+        return encode_part(part, losses)
+    match part:
+        case ToolCall(complete=False):
+            why = "the reply was cut inside it: it must not run"
+            losses.dropped(part.where or "tool call", why, "call.incomplete")
+            return ()
+        case ToolCall(kind="function" | "custom"):
             value = encode_input(part, losses)
             return (
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": value, "caller": _DIRECT},
             )
-        if type(part) is Text and not part.citations and not part.cache:
+        case Text(citations=(), cache=""):
             return ({"type": "text", "text": part.text, "citations": None},) if part.text else ()
-    match part:
-        case ToolCall(complete=False) if not is_native(part):
-            losses.dropped(
-                part.where or "tool call", "the reply was cut inside it: it must not run", "call.incomplete"
-            )
-            return ()
-        case ToolResult():
-            losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
-            return ()
-        case Media() if not is_native(part):
+        case Media():
             why = f"an Anthropic client expects no {part.kind} in a reply"
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
-        case Text() | Refusal() if not is_native(part):
+        case Text() | Refusal():
             return tuple([{**block, "citations": None, **block} for block in encode_part(part, losses)])
         case _:
             return encode_part(part, losses)
 
 
-_DIRECT = {
-    "type": "direct"
-}  # `caller` and `citations`: a block of a reply has them, one of a request need not
+# `caller` and `citations`: a block of a reply has them, one of a request need not
+_DIRECT = {"type": "direct"}
 
 
 def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
@@ -186,52 +192,73 @@ def encode_reason(stop: Stop, native: bool = False) -> str:
     return STOP.encode(stop.reason)
 
 
-def decode_usage(fields: Fields, losses: Losses) -> Usage:
-    fresh, cached = fields.integer("input_tokens") or 0, fields.integer("cache_read_input_tokens") or 0
-    written = fields.integer("cache_creation_input_tokens") or 0
-    details = fields.rest.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if is_object(details) else None
-    requests = fields.rest.pop("server_tool_use", None)
+def decode_usage(usage: Wire, where: str, losses: Losses) -> Usage:
+    """Reports what no other protocol counts."""
+    counts, requests = read_usage(usage, where), usage.get("server_tool_use")
     if is_object(requests) and any(requests.values()):
         why = "other protocols do not count the requests of hosted tools"
-        losses.dropped(fields.path("server_tool_use"), why, "usage.detail")
-    usage = Usage(
-        fresh + cached + written,
+        losses.dropped(f"{where}.server_tool_use", why, "usage.detail")
+    report_counts(usage, where, _COUNTS, PROTOCOL_NAME, losses)
+    details = usage.get("output_tokens_details")
+    report_counts(details, f"{where}.output_tokens_details", _DETAILS, PROTOCOL_NAME, losses)
+    return counts
+
+
+_COUNTS = frozenset(UsageReply.__struct_fields__)
+_DETAILS = frozenset(ThinkingCount.__struct_fields__)
+
+
+def read_usage(usage: Wire, where: str = "usage") -> Usage:
+    try:
+        return usage_of(convert(usage, UsageCounts))
+    except ValidationError:
+        return usage_of(_plausible(Fields(usage, where, PROTOCOL_NAME)))
+
+
+def _plausible(fields: Fields) -> UsageCounts:
+    details = fields.rest.get("output_tokens_details")
+    thought = details.get("thinking_tokens") if is_object(details) else None
+    return UsageCounts(
+        fields.integer("input_tokens") or 0,
+        fields.integer("cache_creation_input_tokens"),
+        fields.integer("cache_read_input_tokens"),
         fields.integer("output_tokens") or 0,
-        cached,
-        written,
-        thought if type(thought) is int else 0,
+        ThinkingCount(thought if type(thought) is int else 0),
     )
-    report_counts(fields.rest, fields.where, QUIET_USAGE, PROTOCOL_NAME, losses)
-    report_counts(details, fields.path("output_tokens_details"), QUIET_USAGE, PROTOCOL_NAME, losses)
-    return usage
+
+
+def usage_of(counts: UsageCounts) -> Usage:
+    cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
+    thought = counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else 0
+    return Usage(counts.input_tokens + cached + written, counts.output_tokens, cached, written, thought)
+
+
+def counted(usage: Usage, requests: Wire | None = None) -> UsageReply:
+    """All counts of a message. `requests`: those of hosted tools that the reply shows."""
+    fresh = usage.input - usage.cached - usage.cache_write
+    return UsageReply(
+        fresh if fresh > 0 else 0,
+        usage.cache_write,
+        usage.cached,
+        usage.output,
+        ThinkingCount(usage.reasoning),
+        requests,
+        {"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0},
+        "standard",
+    )
 
 
 def encode_usage(usage: Usage, requests: Wire | None = None) -> Wire:
-    """All counts of a message. `requests`: those of hosted tools that the reply shows."""
-    wire = encode_final_usage(usage, requests)
-    wire["cache_creation"] = {
-        "ephemeral_5m_input_tokens": usage.cache_write,
-        "ephemeral_1h_input_tokens": 0,
-    }
-    wire |= _UNCOUNTED
-    return wire
-
-
-_UNCOUNTED: Wire = {"service_tier": "standard", "inference_geo": None, "speed": None}
+    return to_builtins(counted(usage, requests))
 
 
 def encode_final_usage(usage: Usage, requests: Wire | None = None) -> Wire:
     """The counts that the last event of a stream repeats."""
-    fresh = usage.input - usage.cached - usage.cache_write
-    return {
-        "input_tokens": fresh if fresh > 0 else 0,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cached,
-        "output_tokens": usage.output,
-        "output_tokens_details": {"thinking_tokens": usage.reasoning},
-        "server_tool_use": requests,
-    }
+    wire = encode_usage(usage, requests)
+    return {name: value for name, value in wire.items() if name not in _AT_THE_START}
+
+
+_AT_THE_START = frozenset({"cache_creation", "service_tier", "inference_geo", "speed"})
 
 
 def encode_id(id: str) -> str:

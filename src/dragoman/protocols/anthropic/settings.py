@@ -190,20 +190,28 @@ def _encode_thinking(
     if settings.effort == "none" or settings.budget == 0:
         report_unsent("budget" if settings.effort == "none" else "effort", settings, losses)
         return {"type": "disabled"}, None
-    effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
-    budget = settings.budget if settings.budget and settings.budget > 0 else None
-    if budget and profile.budget is False:
-        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
-        effort, budget = effort or _encode_effort(effort_for(budget), profile, losses), None
-    taken = effort if takes_effort else None
+    effort, budget = _fit_to_model(settings, profile, losses)
     if budget and not takes_effort:
         report_unsent("effort", settings, losses)
     if effort is None and settings.budget is None:
         return None, None
+    taken = effort if takes_effort else None
     if budget is None and takes_effort:
         return {"type": "adaptive", **_encode_display(settings.show_reasoning, profile)}, taken
     budget = budget or budget_for(settings.effort or "medium")
     return _encode_budget(budget, settings, body, lacks_thinking, losses), taken
+
+
+def _fit_to_model(
+    settings: Settings, profile: ModelProfile, losses: Losses
+) -> tuple[Effort | None, int | None]:
+    """Effort and budget. A model that takes no budget is given the effort nearest to it."""
+    effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
+    budget = settings.budget if settings.budget and settings.budget > 0 else None
+    if budget and profile.budget is False:
+        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
+        return effort or _encode_effort(effort_for(budget), profile, losses), None
+    return effort, budget
 
 
 def _encode_budget(

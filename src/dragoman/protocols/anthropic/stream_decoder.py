@@ -52,7 +52,7 @@ from dragoman.core.model import AnyPart, Failure, Foreign, Reasoning, Stop, Text
 from dragoman.core.seal import unseal_state
 from dragoman.protocols.anthropic.errors import decode_error
 from dragoman.protocols.anthropic.parts import decode_block, decode_citation
-from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage
+from dragoman.protocols.anthropic.response import CUT, decode_stop, decode_usage, read_usage
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME, QUIET_RESPONSE
 
 # The delta that fills a part, and the field that holds its text
@@ -163,8 +163,8 @@ class StreamDecoder:
             return self._restart()
         self._begun = True
         message = Fields(body.get("message"), "message", PROTOCOL_NAME)
-        usage, content = message.fields("usage"), message.list("content")
-        self._usage = usage.rest.copy() if usage else {}
+        usage, content = message.object("usage"), message.list("content")
+        self._usage = {} if usage is None else usage.copy()
         id, model = message.nonempty("id"), message.nonempty("model")
         blocks = [event for i, block in enumerate(content or ()) for event in self._whole_block(i, block)]
         if message.rest.get("stop_reason"):
@@ -173,10 +173,10 @@ class StreamDecoder:
             message.rest.pop(key, None)
         message.where = ""  # the place in a whole reply
         extras = message.extras(self._losses, quiet=QUIET_RESPONSE)
-        if usage:
+        if usage is not None:
             extras[PROTOCOL_NAME]["usage"] = self._usage.copy()
         # the end repeats the counts, and what is unknown among them is reported there
-        counted = decode_usage(usage, Losses()) if usage else None
+        counted = None if usage is None else read_usage(usage, "message.usage")
         return (ResponseStart(id, model, counted, extras=extras), *blocks)
 
     def _whole_block(self, index: int, block: Any) -> list[Event]:
@@ -302,9 +302,7 @@ class StreamDecoder:
     def _finish(self) -> Iterable[Event]:
         self._ended = True
         events = [*self._settle(complete=True), *self._left_open()]
-        usage = (
-            decode_usage(Fields(self._usage, "usage", PROTOCOL_NAME), self._losses) if self._usage else None
-        )
+        usage = decode_usage(self._usage, "usage", self._losses) if self._usage else None
         stop = self._stop or Stop("tool_calls" if self._called else "end")
         extras = {**self._extras, "usage": self._usage} if self._usage else self._extras
         return (*events, ResponseEnd(stop, usage, {PROTOCOL_NAME: extras} if extras else None))

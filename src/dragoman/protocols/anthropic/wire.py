@@ -1,14 +1,17 @@
-"""The wire of Anthropic Messages: its objects as types, its words beside the neutral ones.
+"""The wire of Anthropic Messages: each object declared once, its words beside the neutral ones.
 
-The types document the wire; bodies stay plain dicts, so that fields newer than this file survive.
-`Required` is what Anthropic's own server always sends or insists on.
+Structs say the common shape of a reply, which is read and written as they stand (`common_shape`). Any other
+shape, and all that is a TypedDict here, is a plain dict, read by taking, so that fields newer than this file
+survive. `Required` is what Anthropic's own server always sends or insists on.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal, Required, TypedDict
+from typing import Annotated, Any, Final, Literal, Required, TypedDict
 
-from dragoman.core.fields import Table, made_by, printer, word_set
+from msgspec import Meta, Raw, Struct
+
+from dragoman.core.fields import ABSENT, Table, made_by, printer, unread_fields, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
 
@@ -31,7 +34,7 @@ class MessagesRequest(TypedDict, total=False):
     model: Required[str]
     max_tokens: Required[int]
     messages: Required[list[MessageParam]]
-    system: str | list[TextBlock]
+    system: str | list[Wire]  # text blocks
     tools: list[CustomTool | Wire]  # hosted tools have a dated `type`
     tool_choice: ToolChoiceParam
     thinking: ThinkingParam
@@ -99,31 +102,34 @@ class CacheControl(TypedDict, total=False):
 # Content blocks
 
 
-class TextBlock(TypedDict, total=False):
-    type: Required[Literal["text"]]
-    text: Required[str]  # not blank in requests
-    citations: list[Wire] | None
+class TextBlock(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="text"):
+    """In requests it may have `cache_control`, and is not blank."""
+
+    text: str
+    citations: None = None  # or a list: then it is read by taking
 
 
-class ThinkingBlock(TypedDict):
+class ThinkingBlock(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="thinking"):
     """Anthropic takes it back only with the signature that it made."""
 
-    type: Literal["thinking"]
     thinking: str
-    signature: str
+    signature: str = ""
+
+
+class DirectCaller(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["direct"] = "direct"
+
+
+class ToolUseBlock(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="tool_use"):
+    id: str  # [a-zA-Z0-9_-]+
+    name: str
+    input: dict[str, Any]
+    caller: DirectCaller | None = None  # or the code execution that made the call
 
 
 class RedactedThinkingBlock(TypedDict):
     type: Literal["redacted_thinking"]
     data: str
-
-
-class ToolUseBlock(TypedDict, total=False):
-    type: Required[Literal["tool_use"]]
-    id: Required[str]  # [a-zA-Z0-9_-]+
-    name: Required[str]
-    input: Required[Wire]
-    caller: Wire  # {type: direct}, or the code execution that made the call
 
 
 class ToolResultBlock(TypedDict, total=False):
@@ -146,30 +152,51 @@ class MediaBlock(TypedDict, total=False):
 # Replies
 
 
-class MessageReply(TypedDict):
-    id: str
-    type: Literal["message"]
-    role: Literal["assistant"]
-    model: str
-    content: list[Wire]
-    stop_reason: str | None
-    stop_sequence: str | None
-    stop_details: Wire | None  # {type: refusal, category, explanation}
-    container: Wire | None
-    usage: UsageReply
+Count = Annotated[int, Meta(ge=0)]
 
 
-class UsageReply(TypedDict, total=False):
+class ThinkingCount(Struct, forbid_unknown_fields=True, gc=False):
+    thinking_tokens: Count = 0
+
+
+class UsageCounts(Struct, gc=False):
     """The three counts of input add up; `output_tokens` includes thinking."""
 
-    input_tokens: Required[int]
-    cache_creation_input_tokens: Required[int | None]
-    cache_read_input_tokens: Required[int | None]
-    output_tokens: Required[int]
-    cache_creation: Wire | None  # the input written to a cache, by its lifetime
-    output_tokens_details: Wire | None  # thinking_tokens
-    server_tool_use: Wire | None  # web_search_requests, web_fetch_requests
-    service_tier: str | None
+    input_tokens: Count = 0
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    output_tokens: Count = 0
+    output_tokens_details: ThinkingCount | None = None
+
+
+class UsageReply(UsageCounts, forbid_unknown_fields=True, gc=False):
+    """And what is not counted elsewhere."""
+
+    server_tool_use: Wire | None = None  # web_search_requests, web_fetch_requests
+    cache_creation: Any = None  # the input written to a cache, by its lifetime
+    service_tier: Any = None
+    inference_geo: Any = None
+    speed: Any = None
+    iterations: Raw = ABSENT
+    fallback_credit: Raw = ABSENT
+
+
+class MessageReply(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A field of type Raw means nothing to others."""
+
+    id: str = ""
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    model: str = ""
+    content: list[TextBlock | ToolUseBlock | ThinkingBlock]
+    stop_reason: str
+    stop_sequence: str | None = None
+    stop_details: None = None  # {type: refusal, category, explanation}
+    container: None = None
+    usage: UsageReply
+    context_management: Raw = ABSENT
+    diagnostics: Raw = ABSENT
+    input_transformations: Raw = ABSENT
 
 
 class StreamEvent(TypedDict, total=False):
@@ -180,11 +207,11 @@ class StreamEvent(TypedDict, total=False):
     """
 
     type: Required[str]
-    message: MessageReply
+    message: Wire  # a MessageReply without content
     index: int
     content_block: Wire
     delta: Wire
-    usage: UsageReply
+    usage: Wire
     error: Wire
 
 
@@ -235,11 +262,7 @@ QUIET_RESULT = word_set("is_error content cache_control toolset_name")
 QUIET_TOOL = word_set("type description strict defer_loading cache_control")
 # cache_control of a request caches all of it, as other servers do by themselves
 QUIET_REQUEST = word_set("model stream tools system cache_control compaction")
-QUIET_RESPONSE = word_set("id type role model diagnostics context_management input_transformations")
-QUIET_USAGE = word_set(
-    "cache_creation service_tier inference_geo speed output_tokens_details thinking_tokens iterations "
-    "fallback_credit"
-)
+QUIET_RESPONSE = unread_fields(MessageReply) | {"id", "type", "role", "model"}
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
