@@ -232,6 +232,9 @@ class StreamDecoder:
         step = self._open.get(at) or self._begin(at, _STEP_OF.get(kind, kind))
         if kind in _PIECES and not delta.keys() <= _DELTA:
             self._report(delta, _DELTA, f"{step.where}.")
+        return self._fill(step, kind, delta)
+
+    def _fill(self, step: _Step, kind: str, delta: Wire) -> Iterable[Event]:
         match kind:
             case "text":
                 return self._say(step, _string(delta, "text"))
