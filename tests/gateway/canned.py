@@ -37,6 +37,7 @@ class Canned:
 class ReceivedRequest:
     def __init__(self, scope: dict[str, Any], body: bytes) -> None:
         self.path = scope["path"]
+        self.query = scope["query_string"].decode()
         self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         self.body = body
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
@@ -182,6 +184,83 @@ def test_azure_where_the_file_of_a_workload_is_gone(tmp_path: Any) -> None:
     with gateway(block("azure-openai", "http://127.0.0.1:9/openai/v1"), environ=values) as stand:
         got = ask(stand.url)
     assert (got.status, "no credential: " in got.json["error"]["message"]) == (503, True)
+
+
+# how a machine says where its identity is asked for: (variables, credentials), what it is asked
+IDENTITIES: dict[str, Any] = {
+    "of a virtual machine": (
+        {"AZURE_POD_IDENTITY_AUTHORITY_HOST": "{url}"},
+        'identity = "managed"',
+        ("/metadata/identity/oauth2/token", {"api-version": ["2018-02-01"]}, {"metadata": "true"}),
+    ),
+    "made by the user": (
+        {"AZURE_POD_IDENTITY_AUTHORITY_HOST": "{url}"},
+        'identity = "managed", id = "app-2"',
+        (
+            "/metadata/identity/oauth2/token",
+            {"api-version": ["2018-02-01"], "client_id": ["app-2"]},
+            {"metadata": "true"},
+        ),
+    ),
+    "of an app service": (
+        {"IDENTITY_ENDPOINT": "{url}/msi/token", "IDENTITY_HEADER": "secret-1"},
+        "",
+        ("/msi/token", {"api-version": ["2019-08-01"]}, {"x-identity-header": "secret-1"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_azure_with_a_managed_identity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never through a proxy; the end of a token is a moment or a number of seconds, as text."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    variables, given, (path, query, headers) = IDENTITIES[name]
+    token = {"token_type": "Bearer", "access_token": "machine-token-1", "expires_on": "4102444800"}
+    machine, upstream = Canned(Answer(200, jsontext.encode(token))), Canned(Answer(200, chat("hello")))
+    with running(machine) as identity, running(upstream) as url:
+        values = {name: value.replace("{url}", identity) for name, value in variables.items()}
+        text = block("azure-openai", f"{url}/openai/v1", *([f"credentials = {{ {given} }}"] if given else ()))
+        with gateway(text, environ=values) as stand:
+            assert [text_of(ask(stand.url)) for _ in range(2)] == ["hello", "hello"]
+    assert [each.headers["authorization"] for each in upstream.requests] == ["Bearer machine-token-1"] * 2
+    (request,) = machine.requests
+    assert request.path == path
+    assert parse_qs(request.query) == {"resource": ["https://cognitiveservices.azure.com"], **query}
+    assert headers.items() <= request.headers.items()
+
+
+def test_azure_where_the_machine_has_no_identity() -> None:
+    refusal = {"error": "invalid_request", "error_description": "Identity not found"}
+    with running(Canned(Answer(400, jsontext.encode(refusal)))) as machine:
+        text = block("azure-openai", "http://127.0.0.1:9/openai/v1", 'credentials = { identity = "managed" }')
+        with gateway(text, environ={"AZURE_POD_IDENTITY_AUTHORITY_HOST": machine}) as stand:
+            got = ask(stand.url)
+    host = machine.removeprefix("http://")
+    problem = f"provider cloud: no credential: {host} answered 400: Identity not found"
+    assert (got.status, got.json["error"]["message"]) == (503, problem)
+
+
+def test_a_metadata_server_that_hangs_stalls_nobody_else() -> None:
+    """It takes the connection and says nothing. Its requests fail with a reason, the others go on."""
+    upstream = Canned(Answer(200, chat("hello")))
+    with socket.create_server(("127.0.0.1", 0)) as silent, running(upstream) as url:
+        host = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        text = block("azure-openai", f"{url}/openai/v1", 'credentials = { identity = "managed" }')
+        other = text.replace("providers.cloud", "providers.other").replace(
+            'credentials = { identity = "managed" }', 'api_key = "k"'
+        )
+        with (
+            gateway(text + other, environ={"AZURE_POD_IDENTITY_AUTHORITY_HOST": host}) as stand,
+            ThreadPoolExecutor() as pool,
+        ):
+            source: Any = stand.gateway.config.providers["cloud"].credentials
+            source._timeout = 0.2
+            waiting = pool.submit(ask, stand.url)
+            assert text_of(ask(stand.url, model="other:m")) == "hello"
+            got = waiting.result()
+    problem = "provider cloud: no credential: no answer within 0.2 s"
+    assert (got.status, got.json["error"]["message"]) == (503, problem)
 
 
 def test_azure_where_entra_refuses() -> None:
@@ -491,6 +570,11 @@ WRONG = {
     "azure without anything": (
         'protocol = "azure-openai"\nbase_url = "https://r.openai.azure.com/openai/v1"',
         "expected api_key, or for Entra tenant (AZURE_TENANT_ID), id (AZURE_CLIENT_ID)",
+    ),
+    "an identity of another kind": (
+        'protocol = "azure-openai"\nbase_url = "https://r.test/openai/v1"\n'
+        'credentials = { identity = "system" }',
+        'identity: expected "managed", got "system"',
     ),
     "vertex without a project": ('protocol = "vertex-gemini"', "Vertex needs project (GOOGLE_CLOUD_PROJECT)"),
     "bedrock without a region": ('protocol = "bedrock-invoke"', "Bedrock needs region (AWS_REGION)"),

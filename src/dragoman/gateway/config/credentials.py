@@ -17,7 +17,7 @@ from dragoman.gateway.config.tables import CredentialsTable, PooledTable, Provid
 from dragoman.profiles import PooledCredential, ProviderSettings
 from dragoman.protocols import upstream
 
-_PLAIN = ("region", "tenant", "file")  # the others are secrets, which travel in headers
+_PLAIN = ("region", "tenant", "file", "identity")  # the others are secrets, which travel in headers
 
 Options = Mapping[str, str]  # other settings of the provider, which credentials may be fetched with
 

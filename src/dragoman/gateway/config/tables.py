@@ -118,7 +118,7 @@ class SurfaceTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 class CredentialsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What an upstream's requests are signed or authorised with; which fields count depends on the protocol.
-    `tenant` and `file` are not part of a credential: one is fetched with them."""
+    `tenant`, `file` and `identity` are not part of a credential: one is fetched with them."""
 
     key: str = ""
     id: str = ""
@@ -128,6 +128,7 @@ class CredentialsTable(Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""
     tenant: str = ""
     file: str = ""
+    identity: str = ""
 
 
 class PooledTable(CredentialsTable, frozen=True, forbid_unknown_fields=True):
