@@ -65,7 +65,7 @@ class Fleet:
 
     def served_by(self, headers: Any) -> str:
         """HAProxy says its name, nginx the address, behind those that it could not reach."""
-        said = headers["x-served-by"].rpartition(" ")[2].partition(":")[0]
+        said: str = headers["x-served-by"].rpartition(" ")[2].partition(":")[0]
         return {ADDRESSES[name]: name for name in NAMES}.get(said, said)
 
     @property
