@@ -187,7 +187,10 @@ def main() -> None:
             answer = Answer(translator.run(int(line)))
         except (DragomanError, OSError, pa.ArrowException) as error:
             answer = Answer(error=f"{job.shards[int(line)].file}: {error}")
-        answers.write(msgspec.json.encode(answer) + b"\n")
+        try:
+            answers.write(msgspec.json.encode(answer) + b"\n")
+        except BrokenPipeError:  # who started it was killed
+            return
 
 
 if __name__ == "__main__":
