@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import blake2s
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 from dragoman.core.errors import ConfigError
 from dragoman.core.optional import require
@@ -32,21 +32,19 @@ _PIECE = 500  # rows of a checkpoint
 _SHARE = 0.25  # of a processor, for an actor that mostly waits for replies
 
 
-def translate(
-    dataset: Dataset,
-    source: str,
-    target: str,
-    column: str = "",
-    *,
-    concurrency: int | None = None,
-    body: Literal["same", "text"] = "text",
-    **options: Unpack[TranslateOptions],
-) -> Dataset:
-    """`dragoman.datasets.translate` over a dataset of Ray, in at most `concurrency` tasks at a time.
+class RayOptions(TranslateOptions, total=False):
+    """`body` is "text" by default: structs have other fields in each block, and Ray wants the same in all."""
 
-    Bodies are JSON text by default: structs have other fields in each block, and Ray wants the same in all.
-    """
-    translation = Translation(source, target, column, **options)
+    concurrency: int | None  # tasks at a time
+    body: Literal["same", "text"]
+
+
+def translate(
+    dataset: Dataset, source: str, target: str, column: str = "", **options: Unpack[RayOptions]
+) -> Dataset:
+    """`dragoman.datasets.translate` over a dataset of Ray."""
+    concurrency, body = options.pop("concurrency", None), options.pop("body", "text")
+    translation = Translation(source, target, column, **cast(TranslateOptions, options))
     RowTranslator(translation)  # raises ConfigError here, not in an actor
     return dataset.map_batches(
         _translate,
