@@ -1,9 +1,8 @@
 """`python -m bench.datasets`: what a row of a dataset costs beside a bare loop, in one run.
 
 The bare loop is what one would write by hand: lines in, `Exchange.request_bytes`, lines out. One for each
-core runs before and after the engines, because they use all cores too. The figures are CPU time for a row,
-so that other work on the machine blurs them less. Start of the processes is included, except where a line
-says so.
+core runs before and after each part of the rows that an engine has, so that other work on the machine slows
+both alike. The figures are CPU time for a row, with the start of the processes, except where a line says so.
 """
 
 from __future__ import annotations
@@ -19,15 +18,21 @@ import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from bench.bars import line
-from bench.gateway.processes import CORES, cpu_seconds, tree
+from bench.gateway.processes import CORES, TICK, tree
 from dragoman.datasets import Translation, translate_files
 from dragoman.exchange import Exchange, ExchangePlan
 
 SAMPLE = 50_000  # rows of a file, and of the bare loop
 LOCAL, RAY = 0.9, 0.7
+ENGINES = {
+    "jsonl": ("local engine, JSONL in and out", LOCAL),
+    "local": ("local engine, Parquet in and out", LOCAL),
+    "ray": ("Ray Data, Parquet in and out, workers up", RAY),
+}
 TOOLS = [
     {
         "type": "function",
@@ -121,9 +126,9 @@ def bare(folder: str, number: int) -> None:
                 out.write(b"null\n")
 
 
-def local(source: str, out: str, options: str) -> None:
+def local(sources: list[str], out: str, options: str) -> None:
     """Prints the largest memory of any process after each tenth of the job."""
-    column = "" if source.endswith(".jsonl") else "body"
+    column = "" if sources[0].endswith(".jsonl") else "body"
     peaks: list[int] = []
 
     def look(progress: Any) -> None:
@@ -131,7 +136,7 @@ def local(source: str, out: str, options: str) -> None:
             peaks.append(max(peak_mb(pid) for pid in tree(os.getpid())))
 
     translation = Translation("openai-chat", "anthropic", column)
-    report = translate_files([source], out, translation, on_progress=look, **json.loads(options))
+    report = translate_files(sources, out, translation, on_progress=look, **json.loads(options))
     print(json.dumps({"rows": report.rows, "failed": report.failed, "peaks": peaks}))
 
 
@@ -143,29 +148,33 @@ def peak_mb(pid: int) -> int:
     return next((int(each.split()[1]) // 1024 for each in lines if each.startswith("VmHWM:")), 0)
 
 
-def on_ray(source: str, out: str, options: str) -> None:
-    """Prints what the start costs, and what a row costs when the workers are there."""
-    began = time.monotonic()
+def on_ray(options: str) -> None:
+    """Prints what the start and a first file cost, and then what each job of its standard input costs."""
     ray, data = import_module("ray"), import_module("ray.data")
     maps = import_module("dragoman.datasets.ray")
     data.DataContext.get_current().enable_progress_bars = False
     ray.init(num_cpus=len(CORES), include_dashboard=False, log_to_driver=False, logging_level="ERROR",
              object_store_memory=1 << 30, _node_ip_address="127.0.0.1")  # fmt: skip
-    files = sorted(map(str, Path(source).iterdir()))
-
-    def run(which: list[str], place: str) -> tuple[float, float]:
-        cpu, wall = cpu_seconds(os.getpid()), time.monotonic()
+    before = 0.0, time.monotonic()
+    for job in sys.stdin:
+        files, place = json.loads(job)
         made = maps.translate(
-            data.read_parquet(which), "openai-chat", "anthropic", "body", **json.loads(options)
+            data.read_parquet(files), "openai-chat", "anthropic", "body", **json.loads(options)
         )
         made.write_parquet(place)
-        return cpu_seconds(os.getpid()) - cpu, time.monotonic() - wall
-
-    run(files[:1], out + "-first")
-    start = cpu_seconds(os.getpid()), time.monotonic() - began
-    cpu, wall = run(files, out)
-    print(json.dumps({"start": start, "cpu": cpu, "wall": wall}))
+        after = all_cpu_seconds(os.getpid()), time.monotonic()
+        print(json.dumps([after[0] - before[0], after[1] - before[1]]), flush=True)
+        before = after
     ray.shutdown()
+
+
+def all_cpu_seconds(pid: int) -> float:
+    """Of all processes that run, and of those that have ended before them."""
+    total = 0
+    for member in tree(pid):
+        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+        total += sum(map(int, fields[11:15]))
+    return total / TICK
 
 
 def python(function: str, *arguments: object) -> list[str]:
@@ -194,45 +203,87 @@ def bare_loops(folder: Path) -> Spent:
     return spend(SAMPLE * len(CORES), *commands)[0]
 
 
-def show(name: str, spent: Spent, base: float) -> None:
-    print(f"{name:44}{spent.microseconds:8.1f} µs{spent.rows / spent.wall:10,.0f} rows/s"
-          f"{base / spent.microseconds:7.2f} of the bare loop", flush=True)  # fmt: skip
+def show(name: str, spent: Spent) -> None:
+    print(f"{name:44}{spent.microseconds:8.1f} µs{spent.rows / spent.wall:10,.0f} rows/s", flush=True)
 
 
-def compare(folder: Path, rows: int, engines: list[str], options: str) -> None:
-    loops = [bare_loops(folder)]
-    results: list[tuple[str, Spent, float]] = []
-    if "jsonl" in engines:
-        command = python("local", f"{folder}/sample.jsonl", f"{folder}/out-jsonl", '{"shard_rows":5000}')
-        results.append(("local engine, JSONL in and out", spend(SAMPLE, command)[0], LOCAL))
-    if "local" in engines:
-        spent, said = spend(rows, python("local", f"{folder}/rows", f"{folder}/out", options))
-        print(f"local engine: {said.strip()}", flush=True)
-        results.append(("local engine, Parquet in and out", spent, LOCAL))
-    loops.append(bare_loops(folder))
-    if "ray" in engines:
-        said = spend(rows, python("on_ray", f"{folder}/rows", f"{folder}/out-ray", "{}"))[1]
-        found = json.loads(said.splitlines()[-1])
-        cpu, wall = found["start"]
-        print(f"Ray: its start took {cpu:.1f} s of CPU and {wall:.1f} s, with a first file", flush=True)
-        results.append(
-            ("Ray Data, Parquet in and out, workers up", Spent(rows, found["cpu"], found["wall"]), RAY)
-        )
-        loops.append(bare_loops(folder))
-    best = min(loops, key=lambda each: each.microseconds)
-    for loop in loops:
-        show("bare loop", loop, best.microseconds)
-    for name, spent, _ in results:
-        show(name, spent, best.microseconds)
-    for name, spent, bar in results:
-        print(line(name, best.microseconds / spent.microseconds, bar))
+class Engines:
+    """Each maps a part of the files, and says what that took."""
+
+    def __init__(self, folder: Path, options: str) -> None:
+        self._folder, self._options, self._number = folder, options, 0
+        self._ray: subprocess.Popen[str] | None = None
+
+    def run(self, name: str, part: list[str]) -> Spent:
+        self._number += 1
+        out = f"{self._folder}/out-{self._number}"
+        try:
+            return {"jsonl": self._jsonl, "local": self._local, "ray": self._on_ray}[name](part, out)
+        finally:
+            shutil.rmtree(out)
+
+    def _jsonl(self, _: list[str], out: str) -> Spent:
+        command = python("local", [f"{self._folder}/sample.jsonl"], out, '{"shard_rows":5000}')
+        return spend(SAMPLE, command)[0]
+
+    def _local(self, part: list[str], out: str) -> Spent:
+        spent, said = spend(row_count(part), python("local", part, out, self._options))
+        print(f"local engine: {said.strip()}")
+        return spent
+
+    def _on_ray(self, part: list[str], out: str) -> Spent:
+        if not self._ray:
+            self._ray = subprocess.Popen(
+                python("on_ray", "{}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            cpu, wall = self._ask(part[:1], f"{self._folder}/out-first")
+            print(f"Ray: its start took {cpu:.1f} s of CPU and {wall:.1f} s, with a first file")
+        return Spent(row_count(part), *self._ask(part, out))
+
+    def _ask(self, part: list[str], out: str) -> list[float]:
+        assert self._ray
+        assert self._ray.stdin
+        assert self._ray.stdout
+        self._ray.stdin.write(json.dumps([part, out]) + "\n")
+        self._ray.stdin.flush()
+        return json.loads(next(each for each in self._ray.stdout if each.startswith("[")))
+
+    def end(self) -> None:
+        if self._ray and self._ray.stdin:
+            self._ray.stdin.close()
+            self._ray.wait()
+
+
+def row_count(files: list[str]) -> int:
+    return sum(import_module("pyarrow.parquet").read_metadata(file).num_rows for file in files)
+
+
+def compare(folder: Path, names: list[str], rounds: int, options: str) -> None:
+    files = sorted(map(str, (folder / "rows").iterdir()))
+    engines, ratios = Engines(folder, options), {name: list[float]() for name in names}
+    loop = bare_loops(folder)
+    show("bare loop", loop)
+    try:
+        for number in range(min(rounds, len(files))):
+            for name, found in ratios.items():
+                spent = engines.run(name, files[number::rounds])
+                show(ENGINES[name][0], spent)
+                before, loop = loop, bare_loops(folder)
+                show("bare loop", loop)
+                found.append((before.microseconds + loop.microseconds) / 2 / spent.microseconds)
+    finally:
+        engines.end()
+    for name, found in ratios.items():
+        print(f"{ENGINES[name][0]}: {', '.join(f'{each:.2f}' for each in found)} of the bare loop")
+        print(line(ENGINES[name][0], median(found), ENGINES[name][1]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--group", type=int, default=10_000, help="rows of a row group")
-    parser.add_argument("--engines", default="jsonl,local,ray")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--rounds", type=int, default=3, help="parts of the rows; the middle ratio counts")
     parser.add_argument("--options", default="{}", help="of translate_files, as JSON")
     parser.add_argument("--folder", type=Path, help="where the rows are, or shall be made")
     given = parser.parse_args()
@@ -243,7 +294,7 @@ def main() -> None:
             make(folder, given.rows, given.group)
         for old in folder.glob("out*"):
             shutil.rmtree(old)
-        compare(folder, given.rows, given.engines.split(","), given.options)
+        compare(folder, given.engines.split(","), given.rounds, given.options)
     finally:
         if not given.folder:
             shutil.rmtree(folder)
