@@ -57,6 +57,7 @@ from dragoman.gateway.handlers.websocket import WarmUpHandler, WebSocketHandler
 from dragoman.gateway.jobs.job_table import Job
 from dragoman.gateway.jobs.jobs import Jobs
 from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, stored_request
+from dragoman.gateway.jobs.services import GatewayParts
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.observability.redaction import Redactor
@@ -172,14 +173,9 @@ class Gateway:
         self._observes = bool(self.recorder or self.access_log.traces)
         self.is_draining: Callable[[], bool] = bool
         self._metrics_page = MetricsPage(self.access_log.metrics, self._gauges)
-        self.jobs = Jobs(
-            config,
-            self.store,
-            self._replay,
-            self.access_log.metrics,
-            self._log_store_error,
-            self.access_log.log_crash,
-        )
+        log = self.access_log
+        parts = GatewayParts(self.store, self._replay, log.metrics, self._log_store_error, log.log_crash)
+        self.jobs = Jobs(config, parts)
         self._policy = policy
         self._cut_ids = CutIds(self.store, self._log_store_error)
         note = partial(self.access_log.note, "pool")

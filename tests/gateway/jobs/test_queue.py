@@ -16,7 +16,7 @@ from openai.types import Batch, FileObject
 
 from dragoman.core import jsontext
 from dragoman.gateway.conversations.store import StoredTurn, StoreError, open_store
-from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobTable
+from dragoman.gateway.jobs.job_table import Job, JobEnd, JobEvents, JobRef, JobTable
 from gateway.conversations.databases import Database, PostgresDatabase
 from gateway.conversations.stands import messages, responses
 from gateway.jobs.conftest import configured
@@ -46,10 +46,10 @@ def test_only_the_last_attempt_writes(database: Database) -> None:
         turn = StoredTurn("j", "o", "openai-responses", None, b"[]", b"{}")
         assert not await table.extend(first, now + 60)
         assert not await table.add_events(first, JobEvents(2, [b"late"]))
-        assert not await table.finish(first, "completed", b"late", 9e9, turn, JobEvents(2, [b"late"]))
+        assert not await table.finish(first, JobEnd("completed", b"late", 9e9, turn, JobEvents(2, [b"late"])))
         assert await store.get("o", "j") is None
         assert await table.add_events(second, JobEvents(2, [b"2"]))
-        assert await table.finish(second, "completed", b"done", 9e9, turn, JobEvents(3, [b"3", b"4"]))
+        assert await table.finish(second, JobEnd("completed", b"done", 9e9, turn, JobEvents(3, [b"3", b"4"])))
         assert not await table.cancel(second, b"late")
         job = await table.get("o", "j")
         assert job
@@ -126,8 +126,8 @@ def test_what_cannot_be_run_is_given_up(
         async def broken(*values: object) -> None:
             raise KeyError("a secret")
 
-        monkeypatch.setattr(stand.gateway.jobs.background, "_replay", broken)
-        monkeypatch.setattr(stand.gateway.jobs.batches, "_replay", broken)
+        monkeypatch.setattr(stand.gateway.jobs.background, "run", broken)
+        monkeypatch.setattr(stand.gateway.jobs.batches, "run", broken)
         id, batch = started(client, "one").id, created(client, line("two")).id
     else:
         id, batch = started(client, "slow one").id, created(client, line("slow two")).id

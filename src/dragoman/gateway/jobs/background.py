@@ -20,11 +20,9 @@ from dragoman.core.model import Failure, Wire
 from dragoman.framing import sse
 from dragoman.gateway.conversations.store import Store, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import NewTurn, TurnWriter
-from dragoman.gateway.jobs.job_table import Job, JobEvents, JobRef, JobSettings, JobTable
-from dragoman.gateway.jobs.queue import JobQueue
-from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
-from dragoman.gateway.jobs.space import StoreSpace
-from dragoman.gateway.observability.metrics import Metrics
+from dragoman.gateway.jobs.job_table import Job, JobEnd, JobEvents, JobRef, JobSettings
+from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange
+from dragoman.gateway.jobs.services import JobServices
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
 from dragoman.protocols import server
@@ -43,23 +41,12 @@ _WORTH_WAITING = ("rate_limit", "overloaded")
 
 
 class BackgroundResponses:
-    """`life`: seconds for which a stored reply stays. `interrupt` ends a run in this process."""
+    """`interrupt` ends a run in this process."""
 
-    def __init__(
-        self,
-        table: JobTable,
-        turns: Store,
-        queue: JobQueue,
-        replay: Replay,
-        metrics: Metrics,
-        life: float,
-    ) -> None:
-        self._table, self._turns, self._queue = table, turns, queue
-        self._replay, self._metrics = replay, metrics
-        self._life = life
+    def __init__(self, services: JobServices) -> None:
+        self._services, self.table, self._life = services, services.table, services.life
         self._followers: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.interrupt: Callable[[JobRef], None] = lambda ref: None
-        self.space: StoreSpace | None = None
 
     # A client's requests
 
@@ -97,8 +84,8 @@ class BackgroundResponses:
             expires=now + self._life,
         )
         first = [jsontext.encode(event) for event in codec.first_events(turns.without_secrets(reply))]
-        await self._table.add(job, JobEvents(0, first) if settings.stream else None, self.space)
-        await self._queue.add([job.ref])
+        await self.table.add(job, JobEvents(0, first) if settings.stream else None, self._services.space)
+        await self._services.queue.add([job.ref])
         request.record.action = "enqueue"
         if routed.stream:
             await self._follow(request, job, -1)
@@ -107,7 +94,7 @@ class BackgroundResponses:
 
     async def answer(self, request: GatewayRequest) -> bool:
         """A request for a stored response; False where it is not one of the background."""
-        job = await self._table.get(request.owner, request.route.id)
+        job = await self.table.get(request.owner, request.route.id)
         if job is None or job.batch or job.protocol != request.client.name:
             return False
         codec, turns = _codecs(job.protocol)
@@ -122,8 +109,8 @@ class BackgroundResponses:
                 await request.writer.json(200, await self._cancel(job))
             case "delete":
                 await self._cancel(job)
-                await self._table.delete(job.owner, job.id)
-                await self._turns.delete(job.owner, job.id)
+                await self.table.delete(job.owner, job.id)
+                await self._services.gateway.store.delete(job.owner, job.id)
                 await request.writer.json(200, turns.encode_deleted(job.id))
             case "items" if job.body:
                 turn = PastTurn(job.id, turns.new_items(jsontext.decode(job.body)), _state(job), {})
@@ -141,12 +128,12 @@ class BackgroundResponses:
             if job.read_settings().stream:
                 number = await self._next_number(job)
                 events = JobEvents(number, [jsontext.encode(codec.last_event(reply, number))])
-            if await self._table.cancel(job, jsontext.encode(reply), events):
+            if await self.table.cancel(job, jsontext.encode(reply), events):
                 self._count("cancelled")
                 self.interrupt(job.ref)
-                self._wake(job.id)
+                self.wake(job.id)
                 return reply
-            found = await self._table.get(job.owner, job.id)
+            found = await self.table.get(job.owner, job.id)
             if found is None:
                 break
             job = found
@@ -162,8 +149,8 @@ class BackgroundResponses:
         try:
             while True:
                 changed.clear()
-                ended = await self._table.ended(job.owner, job.id)  # before the events are read
-                events = await self._table.events(job.owner, job.id, after)
+                ended = await self.table.ended(job.owner, job.id)  # before the events are read
+                events = await self.table.events(job.owner, job.id, after)
                 if events:
                     after, sent_at = events[-1][0], time.monotonic()
                     await writer.piece(b"".join(_printed(text, field) for _, text in events))
@@ -191,11 +178,11 @@ class BackgroundResponses:
         if settings.stream:
             number = await self._next_number(job)
             if job.attempt > 1:
-                await self._table.forget_events(job, len(codec.first_events({})))
-            log = _EventLog(self._table, job, codec, number, self._wake, self.interrupt)
+                await self.table.forget_events(job, len(codec.first_events({})))
+            log = _EventLog(self, codec, job, number)
             log.begin(codec.restart_event(_state(job), number))
         run = BackgroundRun(codec, job)
-        exchange = await self._replay(job, CapturedResponse(log.add if log else None), run)
+        exchange = await self._services.gateway.replay(job, CapturedResponse(log.add if log else None), run)
         failed = None if run.reply else (log.reply if log else None)
         if run.reply is None and failed is None:
             failure = exchange.record.failure or Failure("server", "the run ended without an answer", 500)
@@ -206,10 +193,10 @@ class BackgroundResponses:
         reply, status = (run.reply, "completed") if run.reply else (failed or {}, "failed")
         events = await log.close(reply) if log else None
         life = self._life if settings.store else UNSTORED_LIFE
-        expires = time.time() + life
-        if await self._table.finish(job, status, jsontext.encode(reply), expires, run.turn, events):
+        end = JobEnd(status, jsontext.encode(reply), time.time() + life, run.turn, events)
+        if await self.table.finish(job, end):
             self._count(status)
-        self._wake(job.id)
+        self.wake(job.id)
         return None
 
     async def give_up(self, job: Job, failure: Failure) -> None:
@@ -219,21 +206,21 @@ class BackgroundResponses:
         if job.read_settings().stream:
             number = await self._next_number(job)
             events = JobEvents(number, [jsontext.encode(codec.last_event(reply, number))])
-        expires = time.time() + self._life
-        if await self._table.finish(job, "failed", jsontext.encode(reply), expires, None, events):
+        end = JobEnd("failed", jsontext.encode(reply), time.time() + self._life, None, events)
+        if await self.table.finish(job, end):
             self._count("failed")
-        self._wake(job.id)
+        self.wake(job.id)
 
     async def _next_number(self, job: Job) -> int:
-        events = await self._table.events(job.owner, job.id, -1)
+        events = await self.table.events(job.owner, job.id, -1)
         return events[-1][0] + 1 if events else 0
 
-    def _wake(self, id: str) -> None:
+    def wake(self, id: str) -> None:
         for changed in self._followers.get(id, ()):
             changed.set()
 
     def _count(self, status: str) -> None:
-        self._metrics.count_job("background", status)
+        self._services.gateway.metrics.count_job("background", status)
 
 
 class BackgroundRun:
@@ -267,17 +254,8 @@ class _EventLog:
     """The events of one attempt, on their way to the store. The last one is only written by `close`'s caller,
     with the end of the job: a client that sees it may continue the response at once."""
 
-    def __init__(
-        self,
-        table: JobTable,
-        job: Job,
-        codec: BackgroundCodec,
-        number: int,
-        wake: Callable[[str], None],
-        interrupt: Callable[[JobRef], None],
-    ) -> None:
-        self._table, self._job, self._codec = table, job, codec
-        self._wake, self._interrupt = wake, interrupt
+    def __init__(self, responses: BackgroundResponses, codec: BackgroundCodec, job: Job, number: int) -> None:
+        self._responses, self._codec, self._job = responses, codec, job
         self._decoder = sse.Decoder()
         self._number = number  # of the next event
         self._texts: list[bytes] = []
@@ -317,14 +295,14 @@ class _EventLog:
         texts, self._texts = self._texts, []
         events = JobEvents(self._number - len(texts), texts)
         try:
-            held = await self._table.add_events(self._job, events)
+            held = await self._responses.table.add_events(self._job, events)
         except StoreError:  # they are written with the next ones
             self._texts = texts + self._texts
             held = True
         self._flushing = None
         if not held:
-            self._interrupt(self._job.ref)
-        self._wake(self._job.id)
+            self._responses.interrupt(self._job.ref)
+        self._responses.wake(self._job.id)
 
 
 def _codecs(protocol: str) -> tuple[BackgroundCodec, TurnCodec]:

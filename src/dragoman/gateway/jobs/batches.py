@@ -16,12 +16,10 @@ from dragoman.core import jsontext
 from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
 from dragoman.gateway.jobs.batch_table import BatchTable, StoredBatch
-from dragoman.gateway.jobs.job_table import Job, JobSettings, JobTable
-from dragoman.gateway.jobs.queue import JobQueue
-from dragoman.gateway.jobs.replay import CapturedResponse, Replay, ReplayedExchange
-from dragoman.gateway.jobs.space import StoreSpace
+from dragoman.gateway.jobs.job_table import Job, JobEnd, JobSettings
+from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange
+from dragoman.gateway.jobs.services import JobServices
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.request import GatewayRequest
 from dragoman.protocols import codec, server
 from dragoman.serving.conversations import ConversationError
@@ -43,21 +41,9 @@ _ROWS = 200  # results that are read at a time
 
 
 class Batches:
-    """`life`: seconds for which a batch and its results stay."""
-
-    def __init__(
-        self,
-        jobs: JobTable,
-        table: BatchTable,
-        queue: JobQueue,
-        replay: Replay,
-        metrics: Metrics,
-        life: float,
-    ) -> None:
-        self._jobs, self.table, self._queue = jobs, table, queue
-        self._replay, self._metrics = replay, metrics
-        self.life = life
-        self.space: StoreSpace | None = None
+    def __init__(self, services: JobServices) -> None:
+        self._services, self.life, self.space = services, services.life, services.space
+        self.table = BatchTable(services.gateway.store)
 
     async def create(
         self,
@@ -86,13 +72,13 @@ class Batches:
         if not errors:
             jobs = await run_for(len(lines) * _LINE, list, self._line_jobs(request, batch, lines))
         try:
-            await self._jobs.add_lines(jobs, self.space)
+            await self._services.table.add_lines(jobs, self.space)
         except ConversationError:  # the store has room for a part of it at most
             await self.table.delete(batch.owner, batch.id)
             raise
         await self.table.add(batch)
         try:
-            await self._queue.add([job.ref for job in jobs])
+            await self._services.queue.add([job.ref for job in jobs])
         except StoreError:  # the client gets an error, so nothing of it may run
             await self.table.cancel(batch)
             raise
@@ -135,7 +121,7 @@ class Batches:
             await self._finish(job, "expired", b"")
         else:
             writer = CapturedResponse()
-            exchange = await self._replay(job, writer)
+            exchange = await self._services.gateway.replay(job, writer)
             wait = _wait(job, exchange)
             if wait is not None:
                 return wait
@@ -153,8 +139,9 @@ class Batches:
             await self.end(batch)
 
     async def _finish(self, job: Job, status: LineStatus, reply: bytes) -> None:
-        if await self._jobs.finish(job, status, reply, job.expires):
-            self._metrics.count_job("batch", status)
+        end = JobEnd(status, reply, job.expires)
+        if await self._services.table.finish(job, end):
+            self._services.gateway.metrics.count_job("batch", status)
 
     async def end(self, batch: StoredBatch) -> None:
         """Where no line is left: the files of its results are created, then it is ended."""

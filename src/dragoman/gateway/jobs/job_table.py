@@ -119,6 +119,16 @@ class JobEvents(Struct, frozen=True):
     texts: list[bytes]
 
 
+class JobEnd(Struct, frozen=True):
+    """How a job ended: its last reply, and with it the turn that a client may continue."""
+
+    status: str
+    reply: bytes
+    expires: float
+    turn: StoredTurn | None = None
+    events: JobEvents | None = None
+
+
 class JobTable:
     def __init__(self, database: SqlStore) -> None:
         self._database = database
@@ -155,23 +165,16 @@ class JobTable:
         """From then on it can be claimed again."""
         await self._run(Statement(_RELEASE, (*_key(job), at)))
 
-    async def finish(
-        self,
-        job: Job,
-        status: str,
-        reply: bytes,
-        expires: float,
-        turn: StoredTurn | None = None,
-        events: JobEvents | None = None,
-    ) -> bool:
+    async def finish(self, job: Job, end: JobEnd) -> bool:
         """All of it or nothing: False where another attempt has the job, or it has ended."""
-        finished = Statement(_FINISH, (*_key(job), status, reply, time.time(), expires, b""), required=True)
+        values = *_key(job), end.status, end.reply, time.time(), end.expires, b""
+        finished = Statement(_FINISH, values, required=True)
         stored: list[Statement] = []
-        if turn:
+        if turn := end.turn:
             found = await self._run(Statement(sql.ROOT, (turn.owner, turn.previous))) if turn.previous else []
             root = found[0][0] if found else turn.id
             stored = [Statement(text, values) for text, values in sql.writes(turn, root)]
-        done = await self._database.transaction(finished, *stored, *_written(job, events))
+        done = await self._database.transaction(finished, *stored, *_written(job, end.events))
         return done is not None
 
     async def cancel(self, job: Job, reply: bytes, events: JobEvents | None = None) -> bool:

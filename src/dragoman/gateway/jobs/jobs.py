@@ -10,43 +10,25 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.conversations.store import LazyStore, StoreError
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.jobs.background import BackgroundResponses
-from dragoman.gateway.jobs.batch_table import BatchTable
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.jobs.job_table import JobTable
 from dragoman.gateway.jobs.queue import JobQueue, ProcessQueue
-from dragoman.gateway.jobs.replay import Replay
 from dragoman.gateway.jobs.runner import JobRunner
+from dragoman.gateway.jobs.services import GatewayParts, JobServices
 from dragoman.gateway.jobs.space import StoreSpace
-from dragoman.gateway.observability.metrics import Metrics
 
 _SWEEP = 60.0  # seconds between two looks for what has expired, on average
 
 
 class Jobs:
-    def __init__(
-        self,
-        config: Config,
-        store: LazyStore,
-        replay: Replay,
-        metrics: Metrics,
-        report: Callable[[StoreError], object],
-        crashed: Callable[[str, Exception], object],
-    ) -> None:
-        self._store, self._report = store, report
-        self.table, self.space = JobTable(store), StoreSpace(config)
-        self.queue = _queue(config, self.table, store, report)
-        life = config.retention.seconds
-        self.background = BackgroundResponses(self.table, store, self.queue, replay, metrics, life)
-        self.batches = Batches(self.table, BatchTable(store), self.queue, replay, metrics, life)
-        self.background.space = self.batches.space = self.space
-        self.runner = JobRunner(
-            self.table,
-            self.queue.unclaimed_since,
-            config.jobs.takeover_seconds,
-            {False: self.background, True: self.batches},
-            report,
-            crashed,
-        )
+    def __init__(self, config: Config, gateway: GatewayParts) -> None:
+        self._store, self._report = gateway.store, gateway.report
+        self.table, self.space = JobTable(gateway.store), StoreSpace(config)
+        self.queue = _queue(config, self.table, gateway.store, gateway.report)
+        services = JobServices(gateway, self.table, self.queue, self.space, config.retention.seconds)
+        self.background, self.batches = BackgroundResponses(services), Batches(services)
+        kinds = {False: self.background, True: self.batches}
+        self.runner = JobRunner(services, config.jobs.takeover_seconds, kinds)
         self.background.interrupt = self.runner.interrupt
         self._sweeper: asyncio.Task[None] | None = None
 

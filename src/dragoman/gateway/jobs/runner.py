@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from dragoman.core.model import Failure
 from dragoman.gateway.conversations.store import StoreError
-from dragoman.gateway.jobs.job_table import Job, JobRef, JobTable
+from dragoman.gateway.jobs.job_table import Job, JobRef
+from dragoman.gateway.jobs.services import JobServices
 
 _INTERRUPTIONS = 3  # a job that ends every process that runs it is not tried for ever
 _CRASHES = 3
@@ -37,25 +38,17 @@ class JobKind(Protocol):
 
 class JobRunner:
     """`kinds`: background responses, and the lines of batches (True). `lease`: seconds after which a job
-    whose process died is taken over. `crashed` is called with errors that nobody expected."""
+    whose process died is taken over."""
 
-    def __init__(
-        self,
-        table: JobTable,
-        unclaimed_since: Callable[[], float],
-        lease: float,
-        kinds: Mapping[bool, JobKind],
-        report: Callable[[StoreError], object],
-        crashed: Callable[[str, Exception], object],
-    ) -> None:
-        self._table, self._unclaimed_since, self._lease = table, unclaimed_since, lease
-        self._kinds, self._report, self._crashed = kinds, report, crashed
+    def __init__(self, services: JobServices, lease: float, kinds: Mapping[bool, JobKind]) -> None:
+        self._services, self._table = services, services.table
+        self._lease, self._kinds = lease, kinds
         self._interrupted: set[JobRef] = set()
         self.running: dict[JobRef, asyncio.Future[float | None]] = {}
 
     async def run(self, ref: JobRef) -> float | None:
         """The seconds after which it is to be run again; None where it has ended."""
-        job = await self._table.claim(ref, time.time() + self._lease, self._unclaimed_since())
+        job = await self._table.claim(ref, time.time() + self._lease, self._services.queue.unclaimed_since())
         if job is None:
             return None
         work = asyncio.ensure_future(self._run(job))
@@ -86,7 +79,7 @@ class JobRunner:
         except StoreError:
             raise
         except Exception as error:
-            self._crashed(job.id, error)
+            self._services.gateway.crashed(job.id, error)
             if job.attempt < _CRASHES:
                 return _AFTER_CRASH
             await kind.give_up(job, _CRASHED)
@@ -106,4 +99,4 @@ class JobRunner:
                     self.interrupt(job.ref)
                     return
             except StoreError as error:  # the lease may still hold; the next attempt is fenced in any case
-                self._report(error)
+                self._services.gateway.report(error)
