@@ -25,7 +25,7 @@ from dragoman.protocols.anthropic.wire import (
 
 _read = typed_reader(MessageReply)
 _COMMON_STOPS = frozenset({"end_turn", "tool_use", "stop_sequence"})
-_DIRECT = DirectCaller()
+_DIRECT = DirectCaller("direct")
 
 
 def read_usual_reply(body: bytes) -> Response | None:

@@ -117,7 +117,7 @@ class ThinkingBlock(Struct, forbid_unknown_fields=True, gc=False, tag_field="typ
 
 
 class DirectCaller(Struct, forbid_unknown_fields=True, gc=False):
-    type: Literal["direct"] = "direct"
+    type: Literal["direct"]
 
 
 class ToolUseBlock(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="tool_use"):
