@@ -449,7 +449,7 @@ _DIRECT = {"caller": {"type": "direct"}}
 
 
 def cited(parts: Sequence[AnyPart]) -> list[Citation]:
-    return [citation for part in parts if isinstance(part, Text) for citation in part.citations]
+    return [citation for part in parts if type(part) is Text for citation in part.citations]
 
 
 def encode_search(

@@ -16,6 +16,7 @@ from dragoman.core.model import (
     AnyPart,
     Foreign,
     Media,
+    Reasoning,
     Refusal,
     Request,
     Response,
@@ -127,23 +128,31 @@ def _cut(parts: tuple[AnyPart, ...], stop: Stop) -> tuple[AnyPart, ...]:
 
 def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
-    if type(part) is ToolResult:
-        losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
-        return ()
-    if is_native(part):
-        return encode_part(part, losses)
-    match part:
-        case ToolCall(complete=False):
-            why = "the reply was cut inside it: it must not run"
-            losses.dropped(part.where or "tool call", why, "call.incomplete")
-            return ()
-        case ToolCall(kind="function" | "custom"):
+    if part.extras is None or PROTOCOL_NAME not in part.extras:
+        if type(part) is ToolCall and part.complete and part.kind != "computer":
             value = encode_input(part, losses)
             return (
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": value, "caller": _DIRECT},
             )
-        case Text(citations=(), cache=""):
+        if type(part) is Text and not part.citations and not part.cache:
             return ({"type": "text", "text": part.text, "citations": None},) if part.text else ()
+        if type(part) is not Reasoning:
+            return _encode_rare(part, losses)
+    elif type(part) is ToolResult:
+        return _encode_rare(part, losses)
+    return encode_part(part, losses)
+
+
+def _encode_rare(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
+    """What few replies have, and what none can have."""
+    match part:
+        case ToolResult():
+            losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
+            return ()
+        case ToolCall(complete=False):
+            why = "the reply was cut inside it: it must not run"
+            losses.dropped(part.where or "tool call", why, "call.incomplete")
+            return ()
         case Media():
             why = f"an Anthropic client expects no {part.kind} in a reply"
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")

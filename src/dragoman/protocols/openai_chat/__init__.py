@@ -8,6 +8,7 @@ from dragoman.core.losses import Spelling
 from dragoman.core.model_profile import ModelProfile
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
+from dragoman.protocols.openai_chat.common_shape import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_chat.errors import decode_error, encode_error
 from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.http import HTTP
@@ -23,7 +24,6 @@ from dragoman.protocols.openai_chat.stream_decoder import (
     is_end,
 )
 from dragoman.protocols.openai_chat.stream_encoder import StreamEncoder
-from dragoman.protocols.openai_chat.usual_reply import read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 from dragoman.serving.protocol import Protocol
 

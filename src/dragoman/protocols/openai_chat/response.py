@@ -7,13 +7,13 @@ refusal and, from many servers, for a reply with calls (G26).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import ValidationError, convert, to_builtins
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, report_counts, whole_seconds
+from dragoman.core.fields import ABSENT, Fields, report_counts, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
@@ -28,6 +28,10 @@ from dragoman.protocols.openai_chat.wire import (
     QUIET_USAGE,
     REQUIRED_MESSAGE,
     STOP,
+    CompletionUsage,
+    Counts,
+    InputCounts,
+    OutputCounts,
     is_native,
     leftovers,
 )
@@ -179,32 +183,6 @@ def declares_functions(request: Request | None) -> bool:
     return False
 
 
-Count = Annotated[int, Meta(ge=0)]
-
-
-class InputCounts(Struct, frozen=True, gc=False):
-    cached_tokens: Count = 0
-    cache_write_tokens: Count = 0
-
-
-class OutputCounts(Struct, frozen=True, gc=False):
-    reasoning_tokens: Count = 0
-
-
-class Counts(Struct, frozen=True, gc=False):
-    """The last three are names of cached_tokens at DeepSeek, Moonshot and other servers."""
-
-    prompt_tokens: Count = 0
-    completion_tokens: Count = 0
-    total_tokens: Count = 0
-    reasoning_tokens: Count = 0
-    prompt_tokens_details: InputCounts | None = None
-    completion_tokens_details: OutputCounts | None = None
-    prompt_cache_hit_tokens: Count = 0
-    cached_tokens: Count = 0
-    num_cached_tokens: Count = 0
-
-
 def decode_usage(usage: Wire) -> Usage:
     try:
         return usage_of(convert(usage, Counts))
@@ -229,7 +207,7 @@ def usage_of(counts: Counts) -> Usage:
     cached = before.cached_tokens if before else 0
     if not cached and (counts.prompt_cache_hit_tokens or counts.cached_tokens or counts.num_cached_tokens):
         cached = max(counts.prompt_cache_hit_tokens, counts.cached_tokens, counts.num_cached_tokens)
-    return whole_usage(input, output, cached, before.cache_write_tokens if before else 0, reasoning)
+    return whole_usage(input, output, cached, (before.cache_write_tokens or 0) if before else 0, reasoning)
 
 
 def _plausible(usage: Wire) -> Wire:
@@ -243,15 +221,18 @@ def _positive(counts: Wire) -> Wire:
     return {name: value for name, value in counts.items() if type(value) is int and value > 0}
 
 
+def counted(usage: Usage) -> CompletionUsage:
+    return CompletionUsage(
+        usage.input,
+        usage.output,
+        usage.input + usage.output,
+        InputCounts(usage.cached, usage.cache_write or ABSENT),
+        OutputCounts(usage.reasoning),
+    )
+
+
 def encode_usage(usage: Usage) -> Wire:
-    written = {"cache_write_tokens": usage.cache_write} if usage.cache_write else {}
-    return {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
-        "prompt_tokens_details": {"cached_tokens": usage.cached, **written},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
-    }
+    return to_builtins(counted(usage))
 
 
 def encode_id(id: str) -> str:

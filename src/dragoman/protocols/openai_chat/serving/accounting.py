@@ -9,7 +9,8 @@ from msgspec import Struct
 from dragoman.core.fields import count
 from dragoman.core.jsontext import Glance, Once, is_array, is_object
 from dragoman.core.model import Wire
-from dragoman.protocols.openai_chat.response import Counts, decode_usage, usage_of
+from dragoman.protocols.openai_chat.response import decode_usage, usage_of
+from dragoman.protocols.openai_chat.wire import Counts
 from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
 
 
