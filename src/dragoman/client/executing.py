@@ -52,17 +52,18 @@ class Executor:
     def __init__(
         self,
         tools: Iterable[Tool],
-        approve: Approve | None,
-        seconds: float | None,
-        most: int | None,
+        options: Mapping[str, Any],
         notify: Notify | None,
         hooks: Sequence[Hooks[Any]],
         context: MakeContext,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._approve, self._seconds, self._notify = approve, seconds, notify
+        self._approve: Approve | None = options.get("approve")
+        self._seconds: float | None = options.get("tool_timeout")
+        self._notify = notify
         self._hooks, self._context = hooks, context
         self._asking = asyncio.Lock()
+        most: int | None = options.get("max_parallel")
         self._running = asyncio.Semaphore(most) if most else nullcontext()
         self._finished: dict[int, ToolMessage] = {}  # of the calls that run now, by their place
 

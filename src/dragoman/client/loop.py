@@ -209,9 +209,7 @@ class AgentLoop:
         self._deps = options.get("context")
         self._executor = Executor(
             [tool for tool in run.tools if isinstance(tool, Tool)],
-            options.get("approve"),
-            options.get("tool_timeout"),
-            options.get("max_parallel"),
+            options,
             self._notify if self._on_event else None,
             self._hooks,
             lambda call, show: RunContext(self._deps, run, call, show),

@@ -1,6 +1,6 @@
 """A replacement for ripgrep: a program of its own, so that a slow regular expression can be killed.
 
-Reads {pattern, folder, include, most} as JSON and writes path NUL line colon text, as `rg --null` does.
+Reads {pattern, where, include, most} as JSON and writes path NUL line colon text, as `rg --null` does.
 It imports nothing of dragoman and runs as a script.
 """
 
@@ -24,7 +24,7 @@ def main() -> None:
         print(f"regex parse error: {error}", file=sys.stderr)
         sys.exit(2)
     found = 0
-    for path in files(Path(query["folder"]), query["include"]):
+    for path in files(Path(query["where"]), query["include"]):
         for number, line in matches(path, pattern):
             sys.stdout.buffer.write(os.fsencode(path) + b"\0%d:%s\n" % (number, line[:2000]))
             found += 1

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman.client.tools import Tool
 from dragoman.core import jsontext
@@ -31,7 +32,8 @@ def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list
         where = root.inside(path or ".")
         if not where.exists():
             raise Refused(f"{path}: No such file or directory")
-        finished = await _search(program, pattern, where, include, most, replace(limits, output=_ROOM))
+        query = _Query(pattern, where, include or "", most)
+        finished = await _search(program, query, replace(limits, output=_ROOM))
         if finished.timed_out:
             raise Refused(f"the search took more than {limits.seconds:g} s")
         if finished.code not in (0, 1) and not finished.output:
@@ -51,27 +53,34 @@ def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list
     ]
 
 
-async def _search(
-    program: str | None, pattern: str, where: Path, include: str | None, most: int, limits: Limits
-) -> Finished:
-    folder = where if where.is_dir() else where.parent
+class _Query(NamedTuple):
+    """`include`: a glob; empty: all files. `most` matches are given."""
+
+    pattern: str
+    where: Path
+    include: str
+    most: int
+
+
+async def _search(program: str | None, query: _Query, limits: Limits) -> Finished:
+    folder = query.where if query.where.is_dir() else query.where.parent
     if program:
         # a --glob that matches shows hidden files, too; the last one that matches wins
-        chosen = [f"--glob={include}", "--glob=!.*"] if include else []
+        chosen = [f"--glob={query.include}", "--glob=!.*"] if query.include else []
         argv = [
             program,
             *_RG,
             *_WIDE,
-            f"--max-count={most + 1}",
+            f"--max-count={query.most + 1}",
             *chosen,
-            f"--regexp={pattern}",
+            f"--regexp={query.pattern}",
             "--",
-            str(where),
+            str(query.where),
         ]
         return await execute(argv, folder, limits)
-    query = {"pattern": pattern, "folder": str(where), "include": include or "", "most": most}
+    given = {**query._asdict(), "where": str(query.where)}
     script = [sys.executable, "-I", str(grep.__file__)]
-    return await execute(script, folder, limits, given=jsontext.encode(query))
+    return await execute(script, folder, limits, given=jsontext.encode(given))
 
 
 def _listed(output: str, most: int, size: int) -> str:

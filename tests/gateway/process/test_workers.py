@@ -16,10 +16,10 @@ from dragoman.gateway.process.workers import Workers
 from waiting import NEVER, StillClock, finish
 
 
-def workers_of(count: int, grace: float) -> Any:
-    config = Config()
+def workers_of(count: int, grace: int) -> Any:
+    config = Config(grace=grace)
     reloader = ConfigReloader(config, lambda: config, bool)
-    return Workers(lambda config: lambda started: None, reloader, count, grace, socket.socket(), bool)
+    return Workers(lambda config: lambda started: None, reloader, count, socket.socket(), bool)
 
 
 class Dying:

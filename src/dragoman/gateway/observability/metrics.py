@@ -46,6 +46,7 @@ _TIMES: dict[str, str] = {
     "dragoman_request_seconds": "From the request to the last byte of the answer.",
 }
 Labels = tuple[str, ...]
+RowLabels = tuple[str, str, str, str, int | str]  # client, key, provider, model, status
 _MOST_MODELS = 200
 _MOST_SAMPLES = 256
 
@@ -111,7 +112,7 @@ class Metrics:
 
     def __init__(self) -> None:
         # client, key, provider, model, status
-        self._rows: dict[tuple[str, str, str, str, int | str], MetricRow] = {}
+        self._rows: dict[RowLabels, MetricRow] = {}
         self._models: set[str] = set()
         self._rare = empty_snapshot().counters
         self.gauges: dict[str, float] = {}
@@ -155,9 +156,9 @@ class Metrics:
     def numbers(self) -> MetricSnapshot:
         numbers = empty_snapshot()
         _add_up(numbers, MetricSnapshot(self._rare, {}, self.gauges))
-        for (client, key, provider, model, status), row in self._rows.items():
+        for labels, row in self._rows.items():
             row.add_up()
-            _add_row(row, client, key, provider, model, str(status), numbers)
+            _add_row(row, labels, numbers)
         return numbers
 
     def page(self, others: Iterable[MetricSnapshot] = ()) -> bytes:
@@ -175,9 +176,9 @@ def _add(counter: dict[Labels, int], labels: Labels, number: int) -> None:
     counter[labels] = counter.get(labels, 0) + number
 
 
-def _add_row(
-    row: MetricRow, client: str, key: str, provider: str, model: str, status: str, numbers: MetricSnapshot
-) -> None:
+def _add_row(row: MetricRow, labels: RowLabels, numbers: MetricSnapshot) -> None:
+    client, key, provider, model, code = labels
+    status = str(code)
     counted: list[tuple[str, Labels, int]] = [
         ("dragoman_requests", (client, provider, status), row.exchanges),
         ("dragoman_key_requests", (key, model, status), row.exchanges if key else 0),
@@ -188,9 +189,9 @@ def _add_row(
             for kind, number in zip(Usage.__struct_fields__, row.tokens, strict=True)
         ),
     ]
-    for name, labels, number in counted:
+    for name, counted_by, number in counted:
         if number:
-            _add(numbers.counters[name], labels, number)
+            _add(numbers.counters[name], counted_by, number)
     took = {"dragoman_first_byte_seconds": row.first, "dragoman_request_seconds": row.whole}
     for name, times in took.items():
         if any(times.counts):

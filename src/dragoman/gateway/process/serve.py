@@ -124,7 +124,7 @@ def run(
 
         note = partial(AccessLog.of(config).note, "process")
         reloader = ConfigReloader(config, load or (lambda: config), note)
-        Workers(work_for, reloader, workers, config.drain + config.grace, listener, note).run()
+        Workers(work_for, reloader, workers, listener, note).run()
 
 
 def serve(

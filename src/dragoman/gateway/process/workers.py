@@ -53,12 +53,11 @@ class Workers:
         work_for: Callable[[Config], Work],
         reloader: ConfigReloader,
         count: int,
-        grace: float,
         listener: socket.socket,
         note: Callable[[str], object],
     ) -> None:
         self._work_for, self._reloader, self._work = work_for, reloader, work_for(reloader.config)
-        self._count, self._grace, self._listener, self._note = count, grace, listener, note
+        self._count, self._listener, self._note = count, listener, note
         self._alive, self._ours = _SPAWN.Pipe(duplex=False)  # ends with this process, whatever ends it
         self._started, self._report_started = _SPAWN.Pipe(
             duplex=False
@@ -180,7 +179,8 @@ class Workers:
         """Terminate all workers and wait for them, unless a second signal comes."""
         for process in self._all():
             _signal(process, self._end_signal)
-        until = time.monotonic() + self._grace + 2
+        config = self._reloader.config
+        until = time.monotonic() + config.drain + config.grace + 2
         while alive := [process for process in self._all() if process.is_alive()]:
             sentinels = [process.sentinel for process in alive]  # of those that die meanwhile, too
             ready = wait([signalled, *sentinels], max(until - time.monotonic(), 0))
