@@ -42,12 +42,47 @@ server.run("streamable-http", port=int(sys.argv[1]), host="127.0.0.1")
 '''
 
 
-@contextlib.contextmanager
-def sky_server() -> Iterator[str]:
+CHANGING = '''
+import os
+import sys
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("changing")
+
+
+@server.tool()
+def leave() -> str:
+    """Ends the server."""
+    os._exit(0)
+
+
+@server.tool()
+def rename() -> str:
+    """Has another name from now on."""
+    server.remove_tool("rename")
+    server.add_tool(lambda: "new", name="renamed", description="New")
+    return "renamed"
+
+
+server.run("streamable-http", port=int(sys.argv[1]), host="127.0.0.1")
+'''
+
+
+def sky_server() -> contextlib.AbstractContextManager[str]:
     """Its address."""
+    return _serving(SERVER)
+
+
+def changing_server() -> contextlib.AbstractContextManager[str]:
+    """One that ends, or renames its tool, when it is asked to."""
+    return _serving(CHANGING)
+
+
+@contextlib.contextmanager
+def _serving(program: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "server.py"
-        script.write_text(SERVER)
+        script.write_text(program)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

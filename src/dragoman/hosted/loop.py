@@ -38,7 +38,6 @@ from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
 from dragoman.core.model import (
     AnyPart,
-    AnyTool,
     Citation,
     ExecutedCall,
     Foreign,
@@ -57,7 +56,13 @@ from dragoman.hosted import returning
 from dragoman.hosted.approvals import Approvals, ApprovedCalls, past_calls
 from dragoman.hosted.calls import RunningCalls, Work
 from dragoman.hosted.citations import find_citations, source_key
-from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor, failure
+from dragoman.hosted.executor import (
+    CallLimits,
+    DeclaredFunctions,
+    HostedContext,
+    HostedExecutor,
+    failure,
+)
 from dragoman.hosted.history import Past, restore_calls
 from dragoman.hosted.offers import Offered, Offers, listing_of
 from dragoman.hosted.result_store import ResultsInMemory, ResultStore
@@ -102,7 +107,8 @@ class HostedTools:
     ) -> HostedRun | None:
         """The run of `request`, for an upstream that has hosted tools of the kinds in `native` itself.
         `client` says how its protocol shows an executed call. Raises ApprovalError."""
-        found = [tool for tool in request.tools if self._runs(tool, native)]
+        hosted = [tool for tool in request.tools if isinstance(tool, HostedTool)]
+        found = [tool for tool in hosted if tool.kind in self._executors and tool.kind not in native]
         if not found and not returning.are_in(request.messages, client):
             return None
         functions = [tool for tool in request.tools if isinstance(tool, ToolDeclaration)]
@@ -110,14 +116,20 @@ class HostedTools:
         context = HostedContext(caller, request.messages, deferred, self._limits)
         offers = Offers(client, [tool.name for tool in functions])
         run = HostedRun(client, context, offers, self._approved, client.hosted.most_calls(request))
-        for tool in found:
-            assert isinstance(tool, HostedTool)
-            await run.offer(tool, self._executors[tool.kind])
+        declared = await asyncio.gather(*(self._declare(tool, context) for tool in found))
+        for tool, functions in zip(found, declared, strict=True):
+            run.offer(tool, self._executors[tool.kind], functions)
         await run.bring_back()
         return run
 
-    def _runs(self, tool: AnyTool, native: frozenset[str]) -> bool:
-        return isinstance(tool, HostedTool) and tool.kind in self._executors and tool.kind not in native
+    async def _declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
+        """A server that does not answer holds the request no longer than one call may take."""
+        try:
+            async with asyncio.timeout(context.limits.seconds):
+                return await self._executors[tool.kind].declare(tool, context)
+        except TimeoutError:
+            problem = f"no answer within {context.limits.seconds:g} s"
+            return DeclaredFunctions(error="timeout", problem=problem)
 
     async def close(self) -> None:
         await self._approved.close()
@@ -164,8 +176,8 @@ class HostedRun(RoundHooks):
         self.counts = Counter[HostedKind]()  # calls that gave a result
         self.note: Callable[[HostedCallRecord], object] | None = None  # gets each call that ended
 
-    async def offer(self, tool: HostedTool, executor: HostedExecutor) -> None:
-        declared = await self._offers.add(tool, executor, self._context)
+    def offer(self, tool: HostedTool, executor: HostedExecutor, declared: DeclaredFunctions) -> None:
+        self._offers.add(tool, executor, declared)
         if tool.kind != "mcp":
             return
         listing = listing_of(self._new_id(), tool, declared)

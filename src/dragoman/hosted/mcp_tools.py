@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core import jsontext
@@ -24,6 +26,7 @@ from dragoman.mcp_client.session import McpError, McpSession
 
 if TYPE_CHECKING:
     import mcp
+    from mcp.types import CallToolResult
 
 CONFIGURED = "mcp:"
 SESSIONS = 64
@@ -32,12 +35,15 @@ SessionKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class _OpenSession:
-    """A session with the tools that it listed. The lock: two requests do not open it twice."""
+    """A session with the tools that it listed. The lock: two requests do not open it twice. `is_doubtful`: a
+    call failed, so the server may have other tools now. `calls` run now."""
 
     def __init__(self, session: McpSession) -> None:
         self.session, self.lock = session, asyncio.Lock()
         self.tools: list[mcp.Tool] = []
         self.used = 0.0
+        self.is_doubtful = False
+        self.calls = 0
 
 
 class McpExecutor:
@@ -47,6 +53,9 @@ class McpExecutor:
         self._settings, self._guard, self._clock = settings, guard_of(settings.allowed_hosts), clock
         self._sessions: dict[SessionKey, _OpenSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        if settings.enabled or settings.servers:  # it takes a second, in which no request should wait
+            with suppress(ImportError):
+                import_module("mcp.client.streamable_http")
 
     async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
         try:
@@ -69,12 +78,31 @@ class McpExecutor:
             offered = {each.name for each in held.tools if is_offered(each, tool.settings)}
             if call.name not in offered:  # a server may rename its tools between two rounds
                 return failure("not_allowed", f"the server offers no tool {call.name!r}")
-            result = await held.session.call(call.name, arguments)
+            result = await self._call(held, call.name, arguments)
         except McpError as error:
             return failure("unavailable", str(error))
         texts, media = split_content(result)
         content: list[Text | Media] = [Text(text) for text in texts]
         return HostedResult((*content, *media), error="tool_failed" if result.is_error else None)
+
+    async def _call(self, held: _OpenSession, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """A session in which a call breaks off is not used again: its server may have ended or begun anew."""
+        held.calls += 1
+        try:
+            result = await held.session.call(name, arguments)
+        except McpError:
+            self._forget(held)
+            raise
+        finally:
+            held.calls -= 1
+            if not held.calls and held not in self._sessions.values():
+                self._close_later(held)
+        held.is_doubtful = result.is_error
+        return result
+
+    def _forget(self, held: _OpenSession) -> None:
+        for key in [key for key, each in self._sessions.items() if each is held]:
+            del self._sessions[key]
 
     async def open_configured(self, name: str) -> tuple[McpSession, list[mcp.Tool]]:
         """A server of the configuration, shared by all callers."""
@@ -96,12 +124,14 @@ class McpExecutor:
             held = self._sessions[key] = _OpenSession(self._session(key))
         held.used = self._clock()
         async with held.lock:
-            if not held.session.is_open:
-                try:
+            try:
+                if not held.session.is_open:
                     held.tools = await held.session.open()
-                except BaseException:
-                    self._sessions.pop(key, None)
-                    raise
+                elif held.is_doubtful:
+                    held.tools, held.is_doubtful = await held.session.list_tools(), False
+            except BaseException:
+                self._forget(held)
+                raise
         return held
 
     def _session(self, key: SessionKey) -> McpSession:
@@ -129,9 +159,13 @@ class McpExecutor:
             if held.lock.locked() or (held.used > limit and len(oldest) - number < SESSIONS):
                 continue
             del self._sessions[key]
-            task = asyncio.get_running_loop().create_task(held.session.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            if not held.calls:
+                self._close_later(held)
+
+    def _close_later(self, held: _OpenSession) -> None:
+        task = asyncio.get_running_loop().create_task(held.session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
 def is_offered(tool: mcp.Tool, settings: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from dragoman.core.hosted import HostedListing
 from dragoman.core.loss_codes import severity_of
 from dragoman.core.losses import Loss
 from dragoman.core.model import AnyTool, ExecutedCall, HostedTool, ToolCall, ToolChoice, ToolDeclaration
-from dragoman.hosted.executor import DeclaredFunctions, HostedContext, HostedExecutor
+from dragoman.hosted.executor import DeclaredFunctions, HostedExecutor
 
 NOT_THEIRS = "_hosted"  # sets the name of a function of ours apart from the client's and the upstream's
 
@@ -45,19 +45,15 @@ class Offers:
     def find(self, call: ToolCall) -> Offered | None:
         return self._offered.get(call.name)
 
-    async def add(
-        self, tool: HostedTool, executor: HostedExecutor, context: HostedContext
-    ) -> DeclaredFunctions:
+    def add(self, tool: HostedTool, executor: HostedExecutor, declared: DeclaredFunctions) -> None:
         self.tools.append(tool)
-        declared = await executor.declare(tool, context)
         if declared.error:
             why = f"its functions could not be listed: {declared.problem or declared.error}"
             self._report("dropped", tool, why, f"hosted.{tool.kind}.dropped")
-            return declared
+            return
         self._report("emulated", tool, "the upstream has none: the gateway runs it", "hosted.emulated")
         for function in declared.functions:
             self._offer(tool, executor, function, function.name in declared.approval)
-        return declared
 
     def _offer(
         self, tool: HostedTool, executor: HostedExecutor, function: ToolDeclaration, asks: bool

@@ -1,8 +1,9 @@
-"""httpx connections to checked addresses: each request resolves its host through an AddressGuard."""
+"""httpx connections to checked addresses, and replies of bounded size: a server may be anybody's."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import httpx2
 
@@ -29,6 +30,28 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream, self._left = stream, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise httpx2.StreamError("the server sends more than is read of one reply")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def bound_reply(response: httpx2.Response, most: int) -> None:
+    """`response` raises StreamError after so many bytes. It is not unpacked: little would become much."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream), "of an async client"
+    response.headers.pop("content-encoding", None)
+    response.stream = _BoundedStream(response.stream, most)
 
 
 def guarded_transport(guard: AddressGuard) -> httpx2.AsyncBaseTransport:

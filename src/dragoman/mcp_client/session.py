@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_TOOLS = 1000  # a server could list for ever
+MOST_BYTES = 8 * 1024 * 1024  # of one reply; the official client takes at most 1 MB of one event
 _NOT_STREAMABLE = (400, 404, 405)  # what a server of the SSE transport answers to a POST
 
 
@@ -100,16 +101,22 @@ class McpSession:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool by the server's own name for it, from any event loop."""
-        return await self._carry(self._call(name, arguments))
+        return await self._carry(self._ask(lambda client: client.call_tool(name, arguments), name))
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def list_tools(self) -> list[mcp.Tool]:
+        """The tools that the server has now."""
+        return await self._carry(self._ask(_list_tools, "the list of tools"))
+
+    async def _ask(self, question: Callable[[mcp.Client], Awaitable[T]], what: str) -> T:
         if self._client is None or not self.is_open:
             raise McpError(f"{self} is not connected")
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._client.call_tool(name, arguments)
+                return await question(self._client)
         except TimeoutError:
-            raise McpError(f"{self}: {name} gave no result within {self.seconds:g} s") from None
+            raise McpError(f"{self}: {what} gave no result within {self.seconds:g} s") from None
+        except Exception as error:
+            raise McpError(f"{self}: {_first(error)}") from None
 
     async def _carry(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop of the connection."""
@@ -173,16 +180,17 @@ class McpSession:
         """It follows no redirect: the headers are for this server alone."""
         import httpx2
 
-        from dragoman.mcp_client.guarded import guarded_transport
+        from dragoman.mcp_client.guarded import bound_reply, guarded_transport
 
-        async def note_status(response: httpx2.Response) -> None:
+        async def check(response: httpx2.Response) -> None:
             self._status = response.status_code
+            bound_reply(response, MOST_BYTES)
 
         return httpx2.AsyncClient(
-            headers=self._headers,
+            headers={"accept-encoding": "identity", **self._headers},
             timeout=httpx2.Timeout(30.0, read=300.0),  # a stream is silent while a tool works
             transport=guarded_transport(self._guard) if self._guard else None,
-            event_hooks={"response": [note_status]},
+            event_hooks={"response": [check]},
         )
 
 
