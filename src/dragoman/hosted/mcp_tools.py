@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CONFIGURED = "mcp:"
 SESSIONS = 64
 IDLE_SECONDS = 300.0
+SHORTEST_SECRET = 8  # characters; a header with less says something else
 SessionKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
@@ -61,7 +62,8 @@ class McpExecutor:
         try:
             held = await self._open(tool, context)
         except (McpError, MissingExtraError) as error:
-            return DeclaredFunctions(error="unavailable", problem=str(error))
+            problem = without_secrets(str(error), tool.settings)
+            return DeclaredFunctions(error="unavailable", problem=problem)
         offered = [each for each in held.tools if is_offered(each, tool.settings)]
         asked = frozenset(each.name for each in offered if needs_approval(each.name, tool.settings))
         return DeclaredFunctions(tuple(map(_declaration, offered)), asked)
@@ -80,9 +82,9 @@ class McpExecutor:
                 return failure("not_allowed", f"the server offers no tool {call.name!r}")
             result = await self._call(held, call.name, arguments)
         except McpError as error:
-            return failure("unavailable", str(error))
+            return failure("unavailable", without_secrets(str(error), tool.settings))
         texts, media = split_content(result)
-        content: list[Text | Media] = [Text(text) for text in texts]
+        content: list[Text | Media] = [Text(without_secrets(text, tool.settings)) for text in texts]
         return HostedResult((*content, *media), error="tool_failed" if result.is_error else None)
 
     async def _call(self, held: _OpenSession, name: str, arguments: dict[str, Any]) -> CallToolResult:
@@ -179,6 +181,16 @@ def is_offered(tool: mcp.Tool, settings: dict[str, Any]) -> bool:
         return False
     reads = tool.annotations is not None and tool.annotations.read_only_hint is True
     return reads is bool(restriction.get("read_only"))
+
+
+def without_secrets(text: str, settings: dict[str, Any]) -> str:
+    """A server may repeat what it got: the model, and who serves it, must not read the headers."""
+    headers = settings.get("headers")
+    for value in headers.values() if is_object(headers) else ():
+        secret = str(value).removeprefix("Bearer ")
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "[hidden]")
+    return text
 
 
 def needs_approval(name: str, settings: dict[str, Any]) -> bool:

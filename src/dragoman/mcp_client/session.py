@@ -96,7 +96,8 @@ class McpSession:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def __str__(self) -> str:
-        shown = self.target if isinstance(self.target, str) else " ".join(self.target)
+        """Without the query of an address: some hold a key."""
+        shown = self.target.partition("?")[0] if isinstance(self.target, str) else " ".join(self.target)
         return f"MCP server {self.name} ({shown})"
 
     async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
