@@ -99,14 +99,10 @@ class Provider:
         self.credentials: CredentialSource = (
             self._credentials(api_key) if credentials is None else credentials
         )
-        if known.key_env and not self.credentials and not address:
-            names = " or ".join((known.key_env, *known.other_key_envs))
-            raise ConfigError(
-                f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)"
-            )
+        if not self.credentials and not address:
+            _demand_key(known)
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        is_table = isinstance(profiles, Mapping)
-        self._profiles = tuple([_profile_row(*row) for row in profiles.items()] if is_table else profiles)
+        self._profiles = _profile_rows(profiles)
 
     async def headers_for(self, request: OutgoingRequest) -> dict[str, str]:
         """The headers that identify the caller, and those of the provider, which win."""
@@ -197,6 +193,12 @@ def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -
         raise ConfigError("surfaces stand instead of protocol and base_url, and no dialect goes with them")
 
 
+def _demand_key(known: ProviderSettings) -> None:
+    if known.key_env:
+        names, name = " or ".join((known.key_env, *known.other_key_envs)), known.name
+        raise ConfigError(f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)")
+
+
 def _codec_for(name: str, protocol: str, base_url: str) -> Codec:
     if not protocol or not base_url:
         raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
@@ -258,6 +260,14 @@ _demo: Transport | None = None
 
 def _listed() -> str:
     return ", ".join(known_providers())
+
+
+def _profile_rows(
+    profiles: Mapping[str, Mapping[str, Any]] | Sequence[ProfileRow],
+) -> tuple[ProfileRow, ...]:
+    if not isinstance(profiles, Mapping):
+        return tuple(profiles)
+    return tuple([_profile_row(pattern, facts) for pattern, facts in profiles.items()])
 
 
 def _profile_row(pattern: str, facts: Mapping[str, Any]) -> ProfileRow:

@@ -132,17 +132,13 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
         fault = None
     if fault and fault.name in STATUS:
         return _failed(codec, STATUS[fault.name])
-    rendered = textual.read(request)
-    response = reply(rendered.request if rendered else request, codec.name)
-    if isinstance(response, Failure):
-        return _failed(codec, response)
-    response = _named(response, memory.count(response.id))
-    if rendered:
-        response = textual.write(response, rendered)
-    elif fault and fault.name == "leak":
-        response = textual.leaked(response)
     if fault and fault.name == "garbage":
         return ScriptedAnswer(200, "text/html", (b"<html><body>Welcome to nginx!</body></html>",))
+    response = _reply(codec, request, memory)
+    if isinstance(response, Failure):
+        return _failed(codec, response)
+    if fault and fault.name == "leak":
+        response = textual.leaked(response)
     if not (request.stream if route.stream is None else route.stream):
         return _whole(codec, request, response, fault)
     framing = route.framing or protocol_of(codec.name).framing
@@ -152,6 +148,16 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
         tuple(_stream(codec, framing, request, response, fault)),
         fault,
     )
+
+
+def _reply(codec: Codec, request: Request, memory: Memory) -> Response | Failure:
+    """What the model says, as text where its prompt says how to write calls."""
+    rendered = textual.read(request)
+    response = reply(rendered.request if rendered else request, codec.name)
+    if isinstance(response, Failure):
+        return response
+    response = _named(response, memory.count(response.id))
+    return textual.write(response, rendered) if rendered else response
 
 
 def _named(response: Response, times: int) -> Response:

@@ -77,7 +77,7 @@ def test_workers_that_cannot_start_end_the_gateway(clock: StillClock) -> None:
 
 
 def test_workers_that_end_at_once_are_not_waited_for() -> None:
-    workers = workers_of(2, grace=NEVER)
+    workers = workers_of(2, grace=int(NEVER))
     dying = Dying()
     workers._running = {dying: 0.0}
     signalled, signal_end = os.pipe()
