@@ -13,6 +13,7 @@ import tempfile
 from html import escape
 from pathlib import Path
 
+SOURCE = str(Path(__file__).parent.parent / "src")
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "terminal.svg"
 WIDTH, LINE, MARGIN, COLUMNS = 860, 20, 20, 100
 REQUEST = (
@@ -51,7 +52,7 @@ def record(command: str, most: int, folder: str) -> list[tuple[str, str, float]]
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": folder, "COLUMNS": str(COLUMNS)},
+        env={"PATH": "/usr/bin:/bin", "HOME": folder, "COLUMNS": str(COLUMNS), "PYTHONPATH": SOURCE},
     )
     shown = re.sub(r"\d+\.\d+ s", "0.01 s", run.stdout.decode()).splitlines()[:most]
     answer = [("l" if line.startswith(("dropped", "changed")) else "", line, 0.15) for line in shown]

@@ -87,8 +87,8 @@ def test_leftovers_are_extras_and_losses() -> None:
     losses, fields = Losses(), Fields({"a": 1, "b": None, "c": 2, "d": {"e": []}}, "x[0]", "p")
     assert fields.extras(losses, quiet=frozenset({"c"})) == {"p": {"a": 1, "b": None, "c": 2, "d": {"e": []}}}
     assert [str(loss) for loss in losses] == [
-        "dropped x[0].a: only p has this",
-        "dropped x[0].d: only p has this",
+        "dropped x[0].a: Only p has this field.",
+        "dropped x[0].d: Only p has this field.",
     ]
 
 

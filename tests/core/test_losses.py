@@ -1,33 +1,42 @@
 """Losses: in order, each once, under the source's names; strict mode refuses."""
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import dragoman
 from dragoman.core.errors import LossError
 from dragoman.core.loss_codes import CODES
 from dragoman.core.losses import Loss, Losses, Spelling, few_losses
 
+SOURCE = Path(dragoman.__file__).parent
+SENTENCES = re.compile(r"[A-Z…][^;]*[.…]")
+
 
 def some() -> Losses:
     losses = Losses()
-    losses.dropped("top_k", "no such setting")
-    losses.changed("messages[1]", "moved")
+    losses.dropped("top_k", "No such setting.")
+    losses.changed("messages[1]", "It was moved.")
     losses.invented("max_tokens", "required")
-    losses.dropped("top_k", "no such setting")
+    losses.dropped("top_k", "No such setting.")
     return losses
 
 
 def test_the_same_loss_twice_is_one() -> None:
     assert len(some()) == 3
     assert [str(loss) for loss in some()] == [
-        "dropped top_k: no such setting",
-        "changed messages[1]: moved",
+        "dropped top_k: No such setting.",
+        "changed messages[1]: It was moved.",
         "invented max_tokens: required",
     ]
 
 
 def test_another_reason_is_another_loss() -> None:
     losses = some()
-    losses.extend([Loss("dropped", "top_k", "other reason"), Loss("changed", "messages[1]", "moved")])
+    losses.extend([Loss("dropped", "top_k", "other reason"), Loss("changed", "messages[1]", "It was moved.")])
     assert len(losses) == 4
 
 
@@ -60,7 +69,7 @@ def test_a_place_is_one_that_the_source_has(where: str, expected: str) -> None:
 
 def test_strict_mode_refuses_what_is_lost() -> None:
     with pytest.raises(
-        LossError, match=r"top_k dropped: no such setting; messages\[1\] changed: moved$"
+        LossError, match=r"top_k dropped: No such setting\. messages\[1\] changed: It was moved\.$"
     ) as caught:
         some().refuse()
     assert [loss.kind for loss in caught.value.losses] == ["dropped", "changed"]
@@ -98,3 +107,24 @@ FEW = {
 def test_which_losses_caches_may_hold(losses: list[Loss], is_few: bool) -> None:
     """Names of fields are as long as a client likes."""
     assert few_losses(losses) == (tuple(losses) if is_few else None)
+
+
+def _reasons() -> Iterator[tuple[str, str]]:
+    """Every reason that the source writes where it reports a loss, `…` for what is filled in."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="dropped" | "changed" | "invented"), args=[_, why, *_]):
+                    if isinstance(why, ast.Constant | ast.JoinedStr):
+                        text = "".join(
+                            str(piece.value) if isinstance(piece, ast.Constant) else "…"
+                            for piece in (why.values if isinstance(why, ast.JoinedStr) else [why])
+                        )
+                        yield f"{path.name}:{node.lineno}", text
+
+
+def test_reasons_are_sentences() -> None:
+    """Users read them: a capital, a full stop, and another sentence instead of a semicolon."""
+    reasons = list(_reasons())
+    assert len(reasons) > 200
+    assert [(at, text) for at, text in reasons if not SENTENCES.fullmatch(text)] == []

@@ -181,7 +181,7 @@ def test_every_constraint_is_declared(name: str) -> None:
     (system,) = render(dialect(name), user("Q"), losses=losses, tools=tools).system
     assert [str(mark) for mark in range(7771, 7781) if str(mark) not in system.text] == []
     keywords = "minimum, multipleOf, pattern, format, minItems, maximum, maxLength, additionalProperties"
-    said = [f"changed tools[0]: harmony has no {keywords}, prefixItems: said in words"]
+    said = [f"changed tools[0]: harmony has no {keywords}, prefixItems. The description says it in words."]
     assert [str(loss) for loss in losses] == (said if name == "harmony" else [])
 
 

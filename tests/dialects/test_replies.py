@@ -337,7 +337,7 @@ PYTHONIC: dict[str, Row] = {
     "wrapped": ("<|python_start|>[now()]<|python_end|>", [ZERO]),
     "wrapped, one a line": ('<function_calls>now()\nget_time(tz="UTC")</function_calls>', [ZERO, UTC]),
     "behind text": ("Let me see: [get_time(tz='UTC')]", ["Let me see: ", UTC]),
-    "the bracket is missing at the end": ("[now()", [ZERO]),
+    "the bracket was missing at the end": ("[now()", [ZERO]),
     "undeclared, in the middle": ("See [f(x=1)] there", ["See [f(x=1)] there"]),
     "a list in prose": ("I like [tea, coffee].", ["I like [tea, coffee]."]),
     "a link": ("[now](https://x.y)", ["[now](https://x.y)"]),
@@ -665,11 +665,17 @@ def test_a_call_in_native_reasoning_is_no_loss_where_the_reply_makes_one() -> No
 
 
 REPAIRED = {
-    "the end is missing": ("<get_time>\n<tz>UTC</tz>", "</get_time> is missing at the end"),
-    "a space": ("<get_time >\n<tz>UTC</tz>\n</get_time>", "<get_time > is read as <get_time>"),
-    "a wrapper": ("<tools><get_time><tz>UTC</tz></get_time></tools>", "a call stood in <tools>"),
-    "a code block": ("```\n<get_time><tz>UTC</tz></get_time>\n```", "a call stood in a code block"),
-    "another form": (NOW_CALL, "a call of now was written in the form of hermes"),
+    "the end is missing": ("<get_time>\n<tz>UTC</tz>", "</get_time> was missing at the end"),
+    "a space": ("<get_time >\n<tz>UTC</tz>\n</get_time>", "<get_time > was read as <get_time>"),
+    "a wrapper": (
+        "<tools><get_time><tz>UTC</tz></get_time></tools>",
+        "A call stood in <tools>. It was read all the same.",
+    ),
+    "a code block": (
+        "```\n<get_time><tz>UTC</tz></get_time>\n```",
+        "A call stood in a code block. It was read all the same.",
+    ),
+    "another form": (NOW_CALL, "A call of now was written in the form of hermes. It was read all the same."),
 }
 
 
@@ -687,7 +693,7 @@ def test_a_misspelled_closing_tag_is_repaired() -> None:
     for closes in ("</filepath>", "</file_path>", "</filePath >"):
         parts, _, losses = parse(dialect("roo-xml"), tools, f"<read>\n<filePath>a{closes}\n</read>")
         assert in_short(*parts) == [("read", '{"filePath":"a"}')]
-        assert f"{closes} is read as </filePath>" in losses[0].why
+        assert f"{closes} was read as </filePath>" in losses[0].why
 
 
 @pytest.mark.parametrize("stop", ["length", "content_filter"])

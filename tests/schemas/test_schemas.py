@@ -50,7 +50,7 @@ SAID_SHAPES = (
     '"side":{"type":"number"}},"required":["kind","side"]}]'
 )
 
-# name: (schema, what the target gets, losses as "kind where")
+# name: (schema, what The target gets, losses as ."kind where")
 EVERY_TARGET = {
     "G88 null": (None, EMPTY, []),
     "G88 no schema at all": ({}, EMPTY, []),
@@ -669,7 +669,7 @@ def test_deep_nesting_is_cut() -> None:
     for target in TARGETS:
         losses = Losses()
         fit(schema, target, "w", losses)
-        assert "nested too deeply" in [loss.why for loss in losses]
+        assert "It is nested too deeply." in [loss.why for loss in losses]
 
 
 # Laws: whatever stands where a schema should be.

@@ -149,9 +149,10 @@ def test_repair(name: str) -> None:
 
 
 REASONS = {
-    '{"n":"5","o":{"k":10.0}}': "n: text where integer is declared; o.k: 10.0 where integer is declared",
-    '{"s":null}': "s: null for a property that may be left out",
-    r'"{\"b\":\"true\"}"': "the object was encoded twice; b: text where boolean is declared",
+    '{"n":"5","o":{"k":10.0}}': "n was text, and the schema declares integer. "
+    "o.k was 10.0, and the schema declares integer.",
+    '{"s":null}': "s was null, and may be left out.",
+    r'"{\"b\":\"true\"}"': "The object was encoded twice. b was text, and the schema declares boolean.",
 }
 
 

@@ -99,7 +99,7 @@ def test_state_that_comes_before_the_arguments_of_a_call_is_not_lost(name: str) 
 def test_G86_the_declared_spelling_of_a_name() -> None:
     out, losses = restored(call("{}", name="default_api:F"), ToolDeclaration("f", parameters=STRINGS))
     assert out == call("{}")
-    assert "the declared tool is f" in losses[0]
+    assert "The declared tool is f." in losses[0]
 
 
 STOPS = {

@@ -122,10 +122,10 @@ class ExpectedOutput(Generic[Output]):
             case "native":
                 return self._native(request, rules, losses)
             case "tool":
-                losses.emulated("output", f"{why}: a tool takes the answer", "setting.output")
+                losses.emulated("output", f"A tool takes the answer, because {why}.", "setting.output")
                 return self._as_tool(request, profile)
             case _:
-                losses.emulated("output", f"{why}: an instruction asks for it", "setting.output")
+                losses.emulated("output", f"The prompt asks for JSON, because {why}.", "setting.output")
                 text = Text(_INSTRUCTION + jsontext.dumps(self.schema))
                 return replace(request, system=(*request.system, text))
 

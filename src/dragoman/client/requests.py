@@ -382,7 +382,7 @@ def _with_options(
     ours = (provider.protocol, provider.name)
     for name in options:
         if name not in ours:
-            why = f"the request goes to {provider.name} ({provider.protocol})"
+            why = f"The request goes to {provider.name}, which speaks {provider.protocol}."
             losses.dropped(f"provider_options.{name}", why, "field.unknown")
     for name in dict.fromkeys(ours):
         body = _merged(body, options.get(name, {}), f"provider_options.{name}", losses)
@@ -396,6 +396,8 @@ def _merged(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) -
         if is_object(old) and is_object(value):
             value = _merged(old, value, f"{where}.{name}", losses)
         elif old is not None and old != value:
-            losses.changed(f"{where}.{name}", "it replaces what the request had there", "field.option")
+            losses.changed(
+                f"{where}.{name}", "It took the place of what the request had there.", "field.option"
+            )
         out[name] = value
     return out

@@ -61,7 +61,7 @@ class LossError(DragomanError):
         super().__init__(losses)
 
     def __str__(self) -> str:
-        listed = "; ".join(f"{loss.where} {loss.kind}: {loss.why}" for loss in self.losses)
+        listed = " ".join(f"{loss.where} {loss.kind}: {loss.why}" for loss in self.losses)
         return f"strict translation refused: {listed}"
 
 

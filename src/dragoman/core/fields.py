@@ -161,7 +161,7 @@ class Fields:
         if not rest.keys() <= quiet:
             for key, value in rest.items():
                 if value is not None and key not in quiet:
-                    losses.dropped(self.path(key), f"only {self.protocol} has this", topic)
+                    losses.dropped(self.path(key), f"Only {self.protocol} has this field.", topic)
         return {self.protocol: rest}
 
 
@@ -169,7 +169,7 @@ def report_counts(usage: Any, where: str, known: frozenset[str], protocol: str, 
     """Counts that no other protocol has. `known`: those that are read, or mean nothing elsewhere."""
     for key, value in usage.items() if is_object(usage) else ():
         if value and key not in known and not (is_object(value) and not any(value.values())):
-            losses.dropped(f"{where}.{key}", f"only {protocol} counts it", "usage.detail")
+            losses.dropped(f"{where}.{key}", f"Only {protocol} counts it.", "usage.detail")
 
 
 def field_of(body: Any, key: str, protocol: str) -> Any:

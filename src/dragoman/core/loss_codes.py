@@ -120,7 +120,7 @@ CODES: dict[str, LossCode] = {
     "text.join.changed": _cosmetic("Two texts were joined, because the target has one field for both."),
     "media.name.dropped": _cosmetic("The target has no field for the name of a file."),
     "media.type.invented": _minor("The target requires a media type, so one was guessed."),
-    "media.name.changed": _cosmetic("A file name, in the characters that the target takes."),
+    "media.name.changed": _cosmetic("A file name was written in the characters that the target takes."),
     "media.image.dropped": _material(
         "The target does not take this image.",
         "Choose a model that takes images, or send the image in a message of the user.",
@@ -149,7 +149,7 @@ CODES: dict[str, LossCode] = {
         "The reply has several answers. Only the first one is passed on.",
         "Ask once for each answer (n = 1), or use a provider that gives several.",
     ),
-    "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache, with a shorter life than asked for."),
+    "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache lives shorter than you asked for."),
     "cache.breakpoint.dropped": _cosmetic("The target takes no mark for a prompt cache at this place."),
     # Messages
     "message.order.dropped": _minor("The target's order has no place for this part."),
@@ -198,7 +198,7 @@ CODES: dict[str, LossCode] = {
     ),
     "call.name.dropped": _material(
         "A call has no name, so it cannot run.",
-        "Nothing: the model's reply was broken. Another model breaks fewer.",
+        "You can do nothing here. The model's reply was broken. Another model breaks fewer.",
     ),
     "call.arguments.dropped": _material(
         "This kind of call cannot hold arguments of that form.",
@@ -233,7 +233,7 @@ CODES: dict[str, LossCode] = {
     ),
     "tool.namespace.dropped": _minor("The target has no namespaces of tools."),
     "hosted.emulated": _minor(
-        "A hosted tool that the upstream lacks: the model called it as a function, and the gateway ran it.",
+        "The upstream lacks this hosted tool. The model called it as a function, and the gateway ran it.",
         "You need to do nothing. A target that runs the tool itself gets it as it is.",
     ),
     "hosted.result.changed": _minor(
@@ -269,7 +269,7 @@ CODES: dict[str, LossCode] = {
         "You need to do nothing. The conversation goes on without the other provider's reasoning.",
     ),
     "transcript.order.dropped": _minor(
-        "An order to edit or to sum up the conversation, which is not carried out on a record of it."
+        "You asked to edit or to sum up the conversation. That is not done to a record of it."
     ),
     "reasoning.history.dropped": _minor("The target does not take earlier reasoning back."),
     "reasoning.history.invented": _minor(
@@ -280,7 +280,7 @@ CODES: dict[str, LossCode] = {
     "stream.mismatch.changed": _minor("The end of a stream contradicts what was streamed before."),
     # Compaction
     "compaction.emulated": _minor(
-        "The upstream has no compaction: the model wrote a summary, which continues with any model.",
+        "The upstream has no compaction. The model wrote a summary, which any model can continue.",
         "You need to do nothing. A provider with compaction of its own may keep more.",
     ),
     "compaction.dropped": _material(
@@ -288,7 +288,7 @@ CODES: dict[str, LossCode] = {
         "Send the request through the gateway, or compact in your client.",
     ),
     "context.edit.emulated": _minor(
-        "The upstream has no context editing: old results or thinking were cleared before the request."
+        "The upstream has no context editing. Old results or thinking were cleared before the request."
     ),
     "prompt.dropped": _material(
         "Only another server stores this prompt template.", "Send the text of the prompt."

@@ -168,12 +168,12 @@ def report_citation_detail(losses: Losses, where: str, why: str) -> None:
 
 def report_unknown_stop(losses: Losses, where: str, raw: str) -> None:
     """Most clients see an ordinary end instead."""
-    losses.changed(where, f"no other protocol has a word for {raw}: sent as the nearest one", "stop.reason")
+    losses.changed(where, f"No other protocol knows {raw}. The nearest reason was sent.", "stop.reason")
 
 
 def report_stop_sequence(losses: Losses, where: str) -> None:
     """Clients of the other protocols see that the reply ended, not at which of their sequences."""
-    losses.dropped(where, "no other protocol names the stop sequence that matched", "stop.sequence")
+    losses.dropped(where, "No other protocol names the stop sequence that matched.", "stop.sequence")
 
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")

@@ -47,7 +47,9 @@ def report_unsent(name: Literal["effort", "budget"], settings: Settings, losses:
     if effort is None or budget in (None, -1) or (effort == "none" and budget == 0):
         return
     sent = f"a budget of {budget} tokens" if name == "effort" else f"effort {effort}"
-    losses.dropped(name, f"{sent} stands for it: the target takes one of them", f"setting.{name}")
+    losses.dropped(
+        name, f"The target takes an effort or a budget, not both. It gets {sent}.", f"setting.{name}"
+    )
 
 
 def encode_tier(
@@ -55,7 +57,7 @@ def encode_tier(
 ) -> Wire:
     """`known`: the target's word for a service tier, empty where it means the default."""
     if tier not in known:
-        losses.dropped("service_tier", f"{vendor} has no tier {tier!r}", "setting.service_tier")
+        losses.dropped("service_tier", f"{vendor} has no tier {tier!r}.", "setting.service_tier")
     return {field: known[tier]} if known.get(tier) else {}
 
 
@@ -65,7 +67,7 @@ def described_schema(output: OutputFormat, losses: Losses) -> Wire:
     if output.name:
         schema = {"title": output.name, **schema}
     if output.description and schema.get("description", output.description) != output.description:
-        why = "the schema has a description of its own, and the target takes none beside it"
+        why = "The schema has a description of its own, and the target has no second place for one."
         losses.dropped("output.description", why, "setting.output")
     elif output.description:
         schema = {"description": output.description, **schema}

@@ -72,7 +72,7 @@ def decode_request(body: Wire, losses: Losses) -> Request:
 def encode_request(request: Request, losses: Losses) -> Wire:
     """What ShareGPT cannot say is reported."""
     for name, _ in _given(request.settings):
-        losses.dropped(name, "ShareGPT has no settings", f"setting.{name}")
+        losses.dropped(name, "ShareGPT has no settings.", f"setting.{name}")
     row: Wire = {
         "conversations": [turn for each in request.messages for turn in _encode_message(each, losses)]
     }
@@ -108,7 +108,7 @@ def _encode_message(message: Message, losses: Losses) -> Iterator[Wire]:
             calls.append({"name": part.name, "arguments": _arguments(part)})
         elif isinstance(part, ToolResult):
             if part.failed:
-                losses.dropped(part.where, "ShareGPT does not say that a tool failed", "result.error")
+                losses.dropped(part.where, "ShareGPT has no field for the failure of a tool.", "result.error")
             yield _turn("result", "\n".join(_texts(part.content, losses)))
         else:
             for text in _texts((part,), losses):
@@ -151,7 +151,7 @@ def _decode_tools(tools: Any, losses: Losses) -> Iterator[ToolDeclaration]:
 def _encode_tools(request: Request, losses: Losses) -> Iterator[Wire]:
     for i, tool in enumerate(request.tools):
         if isinstance(tool, HostedTool):
-            losses.dropped(tool.where or f"tools[{i}]", "ShareGPT has functions only", f"hosted.{tool.kind}")
+            losses.dropped(tool.where or f"tools[{i}]", "ShareGPT has functions only.", f"hosted.{tool.kind}")
         else:
             yield {"name": tool.name, "description": tool.description, "parameters": tool.parameters or {}}
 
@@ -164,11 +164,11 @@ def _texts(parts: tuple[AnyPart, ...], losses: Losses) -> Iterator[str]:
             case Foreign() if part.text:
                 yield part.text
             case Reasoning():
-                losses.dropped(part.where or "reasoning", "ShareGPT has no reasoning", "reasoning.history")
+                losses.dropped(part.where or "reasoning", "ShareGPT has no reasoning.", "reasoning.history")
             case Media():
-                losses.dropped(part.where or part.kind, "ShareGPT holds text only", f"media.{part.kind}")
+                losses.dropped(part.where or part.kind, "ShareGPT holds text only.", f"media.{part.kind}")
             case _:
-                losses.dropped(part.where or "part", "ShareGPT holds text only", "part.unknown")
+                losses.dropped(part.where or "part", "ShareGPT holds text only.", "part.unknown")
 
 
 def _turn(speaker: Speaker, text: str) -> Wire:

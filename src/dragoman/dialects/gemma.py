@@ -71,7 +71,7 @@ def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect("{")
     if not name:
         raise Broken("a call without a name")
-    source.named = f"a call of {name}"
+    source.named = f"A call of {name}"
     text = yield from _payload(source, quote, closes)
     value = GemmaPayload(f"{{{text}", quote, name, declared).whole()
     sink.call(name, jsontext.dumps(value))

@@ -87,7 +87,7 @@ def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[No
     to = _TO.search(head)
     if not to:
         raise Broken("no call")
-    source.named = f"a call of {to[1]}"
+    source.named = f"A call of {to[1]}"
     yield from source.space()
     if (yield from source.next(*_ENDS)):
         sink.call(to[1], "{}")

@@ -108,7 +108,7 @@ def _read(rules: TagRules, repair: bool, source: Source, declared: DeclaredTools
     if name not in declared:
         raise Broken("not a tool")
     if repairs and tag != f"{name}>":
-        repairs.reasons.append(f"<{tag} is read as <{name}>")
+        repairs.reasons.append(f"<{tag} was read as <{name}>")
     gap = yield from source.space()
     form = _form(name, SPACED if repair else PLAIN)
     arguments = yield from read_parameters(source, name, form, declared, sink, rules, repairs)
@@ -116,7 +116,7 @@ def _read(rules: TagRules, repair: bool, source: Source, declared: DeclaredTools
         source.named = ""
         raise Broken("a tag in prose")
     for reason in repairs.reasons if repairs else ():
-        sink.changed(f"a call of {name} was repaired: {reason}")
+        sink.changed(f"A call of {name} was repaired: {reason}.")
     sink.call(name, arguments, unended=repairs is not None and repairs.unended)
 
 
@@ -130,7 +130,7 @@ def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reade
 def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     opened = yield from source.expect(*_WRAPPERS)
     yield from _read_declared(source, declared, sink)
-    sink.changed(f"a call stood in {opened}")
+    sink.changed(f"A call stood in {opened}. It was read all the same.")
     if not (yield from source.close(_WRAPPERS[opened])):
         source.reset()
 
@@ -141,7 +141,7 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     held = HeldCalls()
     yield from _read_declared(source, declared, held)
     yield from end_fence(source)
-    sink.changed("a call stood in a code block")
+    sink.changed("A call stood in a code block. It was read all the same.")
     held.release(sink)
 
 
@@ -165,7 +165,9 @@ class DeclaredOnly:
         if name not in self._declared:
             raise Broken(f"{name} is not declared")
         self._sink.call(name, arguments, id, unended=unended)
-        self._sink.changed(f"a call of {name} was written in the form of {self._form}")
+        self._sink.changed(
+            f"A call of {name} was written in the form of {self._form}. It was read all the same."
+        )
 
 
 class HeldCalls(Probe):

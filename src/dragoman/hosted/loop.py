@@ -74,8 +74,8 @@ Add = Callable[[AnyPart], Awaitable[None]]
 Lead = Callable[[AnyPart], None]
 
 _NO_MORE = "the reply may use no more tools: answer with what you have"
-_AGAIN = "its result did not come back with the conversation: it was called again"
-_GONE = "its result did not come back with the conversation, and it cannot be called again"
+_AGAIN = "Its result did not come back with the conversation, so it was called again."
+_GONE = "Its result did not come back with the conversation, and it cannot be called again."
 
 
 class HostedTools:

@@ -48,7 +48,7 @@ class Offers:
     def add(self, tool: HostedTool, executor: HostedExecutor, declared: DeclaredFunctions) -> None:
         self.tools.append(tool)
         if declared.error:
-            why = f"its functions could not be listed: {declared.problem or declared.error}"
+            why = f"Its functions could not be listed: {declared.problem or declared.error}."
             self._report("dropped", tool, why, f"hosted.{tool.kind}.dropped")
             return
         self._report("emulated", tool, "the upstream has none: the gateway runs it", "hosted.emulated")
@@ -59,7 +59,9 @@ class Offers:
         self, tool: HostedTool, executor: HostedExecutor, function: ToolDeclaration, asks: bool
     ) -> None:
         if asks and not self._codec.encode_approval:
-            why = f"{function.name} needs an approval, for which this protocol cannot ask: not offered"
+            why = (
+                f"{function.name} needs an approval. This protocol cannot ask for one, so it is not offered."
+            )
             self._report("dropped", tool, why, f"hosted.{tool.kind}.dropped")
             return
         name = function.name

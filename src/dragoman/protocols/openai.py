@@ -62,7 +62,7 @@ def report_choice(choice: Wire, where: str, protocol: str, losses: Losses) -> No
     for key, value in choice.items():
         if key not in _CHOICE:
             if value is not None:
-                losses.dropped(f"{where}.{key}", f"only {protocol} has this", "field.unknown")
+                losses.dropped(f"{where}.{key}", f"Only {protocol} has this.", "field.unknown")
         elif is_object(value):
             report_choice(value, f"{where}.{key}", protocol, losses)
         for i, tool in enumerate(value if key == "tools" and is_array(value) else ()):
@@ -81,7 +81,7 @@ def encode_user(user: str, losses: Losses) -> str:
     """OpenAI answers 400 to more than 64 characters; Claude Code's user_id has about 150."""
     if len(user) <= _LONGEST_USER:
         return user
-    losses.changed("user", f"longer than {_LONGEST_USER} characters: sent as its hash", "setting.user")
+    losses.changed("user", f"It has more than {_LONGEST_USER} characters. Its hash was sent.", "setting.user")
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -72,8 +72,8 @@ class Checker:
         if not why or not self._validator.is_valid(read(repaired)):
             return text, ""
         listed = list(why)
-        more = [f"and {len(listed) - 5} more"] if len(listed) > 5 else []
-        return repaired, "; ".join([*listed[:5], *more])
+        more = [f"{len(listed) - 5} more were converted."] if len(listed) > 5 else []
+        return repaired, " ".join([*listed[:5], *more])
 
     def _compile(self, schema: Wire) -> Any:
         try:
@@ -138,7 +138,7 @@ class Checker:
             optional = name in properties and name not in required
             if optional and given == "null" and self._fits(child, given) is False:
                 del members[name]
-                why[f"{path}{name}: null for a property that may be left out"] = None
+                why[f"{path}{name} was null, and may be left out."] = None
                 changed = True
                 continue
             repaired = self._fix(given, child, f"{path}{name}.", why, frozenset())
@@ -176,7 +176,7 @@ def _fix_scalar(text: str, schema: Wire, path: str, why: dict[str, None]) -> str
         return text
     wanted = "a listed value" if is_array(values) else " or ".join(types)
     given = "text" if kind == "string" else text[:40]
-    why[f"{path.rstrip('.')}: {given} where {wanted} is declared"] = None
+    why[f"{path.rstrip('.')} was {given}, and the schema declares {wanted}."] = None
     return repaired
 
 

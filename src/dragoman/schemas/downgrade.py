@@ -73,7 +73,7 @@ def _fit(given: Any, rules: SchemaRules, strict: bool) -> tuple[Wire, tuple[Find
     report = Report()
     schema = tidy(given, "", report)
     if not is_object(schema):
-        report.changed("", f"the schema of a tool is an object, this is {describe(given)}")
+        report.changed("", f"The schema of a tool is an object. This is {describe(given)}.")
         schema = {}
     mode = rules.strict if strict else None
     if mode and mode.all_required and is_object_schema(schema) and is_strict(schema):
@@ -100,12 +100,12 @@ def _as_object(schema: Wire, rules: SchemaRules, report: Report) -> Wire:
         for key in _NOT_AT_ROOT:
             if key in schema:
                 notes.append(words(key, schema[key]))
-                report.changed(f".{key}", "not at the root: it went to the description")
+                report.changed(f".{key}", "It cannot stand at the root. The description says it in words.")
         schema = without(schema, *_NOT_AT_ROOT)
     types = types_of(schema)
     if types and "object" not in types:
         notes.append(words("type", schema["type"]))
-        report.changed(".type", "the arguments of a tool are an object")
+        report.changed(".type", "The arguments of a tool are an object.")
     schema = without(schema, "nullable")
     if schema.get("type") != "object":
         schema = {"type": "object", **without(schema, "type")}

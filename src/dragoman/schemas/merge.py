@@ -151,7 +151,7 @@ def flatten(
             inner, notes = flatten(target, root, path, report, (*seen, ref))
             out = intersect(out, without(inner, "$defs", "definitions"))
         else:
-            report.changed(f"{path}.$ref", "points nowhere" if target is None else "points at itself")
+            report.changed(f"{path}.$ref", "It points nowhere." if target is None else "It points at itself.")
     for keyword in ("allOf", "anyOf", "oneOf"):
         if not is_array(members := schema.get(keyword)):
             continue
@@ -167,5 +167,5 @@ def flatten(
             out = unite_objects(out, [member for member, _ in flat])
             notes.append(words(keyword, members))
         if len(members) > 1:
-            report.changed(f"{path}.{keyword}", "merged into one schema")
+            report.changed(f"{path}.{keyword}", "It was merged into one schema.")
     return out, notes

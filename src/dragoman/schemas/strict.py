@@ -70,7 +70,7 @@ def tighten(schema: Any, path: str, report: Report, mode: StrictRules, vendor: s
     out = dict(out)
     if "oneOf" in out and "anyOf" not in out:
         out["anyOf"] = out.pop("oneOf")
-        report.changed(f"{path}.oneOf", f"{vendor}'s strict mode has anyOf only")
+        report.changed(f"{path}.oneOf", f"{vendor}'s strict mode has anyOf only.")
     if out.pop("nullable", False):
         out = allow_null(out)
     out = _honoured(out, path, report, notes, mode, vendor)
@@ -91,12 +91,14 @@ def _honoured(
         if key in mode.keywords or _honours(key, value, mode):
             out[key] = value
         elif key == "additionalProperties":
-            report.changed(f"{path}.{key}", "strict mode allows declared properties only")
+            report.changed(f"{path}.{key}", "Strict mode allows declared properties only.")
         elif key not in SPOKEN or value is None:
             report.annotation(key)
         elif value is not False or key == "default":
             notes.append(words(key, value))
-            report.changed(f"{path}.{key}", f"{vendor}'s strict mode refuses it: it went to the description")
+            report.changed(
+                f"{path}.{key}", f"{vendor}'s strict mode refuses it. The description says it in words."
+            )
     return out
 
 

@@ -34,7 +34,7 @@ def restrict(schema: Any, path: str, report: Report, rules: SchemaRules) -> Wire
     """A schema whose references are settled, in honoured keywords only."""
     if not is_object(schema):
         if schema is False:
-            report.changed(path, f"{rules.vendor} has no schema that allows nothing")
+            report.changed(path, f"{rules.vendor} has no schema that allows nothing.")
         return {}
     node = _Node(path, report, rules)
     out = node.merge_branches(schema)
@@ -69,8 +69,8 @@ class _Node:
         self._report(keyword, why)
 
     def _report(self, keyword: str, why: str = "") -> None:
-        why = why or f"{self.rules.vendor} has no such keyword"
-        self.report.changed(f"{self.path}.{keyword}", f"{why}: it went to the description")
+        why = why or f"{self.rules.vendor} has no such keyword."
+        self.report.changed(f"{self.path}.{keyword}", f"{why} The description says it in words.")
 
     def merge_branches(self, schema: Wire) -> Wire:
         """A union stands alone in its node; beside other structure it is merged into that or described."""
@@ -82,7 +82,7 @@ class _Node:
                 out = self._merge_union(without(out, keyword), keyword, branches)
             elif keyword == "oneOf":
                 out["anyOf"] = out.pop("oneOf")
-                self.report.changed(f"{self.path}.oneOf", f"{self.rules.vendor} reads oneOf as anyOf")
+                self.report.changed(f"{self.path}.oneOf", f"{self.rules.vendor} reads oneOf as anyOf.")
         return out
 
     def _merge_all(self, schema: Wire) -> Wire:
@@ -92,7 +92,7 @@ class _Node:
             if is_object(member):
                 out = intersect(out, self.merge_branches(member))
         if len(members) > 1:
-            self.report.changed(f"{self.path}.allOf", "merged into one schema")
+            self.report.changed(f"{self.path}.allOf", "It was merged into one schema.")
         return out
 
     def _merge_union(self, schema: Wire, keyword: str, branches: list[Any]) -> Wire:
@@ -100,7 +100,7 @@ class _Node:
         inner = _Node(self.path, self.report, self.rules)
         merged = [inner.merge_branches(branch) for branch in branches if is_object(branch)]
         self.notes.append(words(keyword, branches))
-        self.report.changed(f"{self.path}.{keyword}", "merged into one schema")
+        self.report.changed(f"{self.path}.{keyword}", "It was merged into one schema.")
         return unite_objects(schema, merged) if is_object_schema(schema) else schema
 
     def widen_conditions(self, schema: Wire) -> Wire:
@@ -128,7 +128,7 @@ class _Node:
             schema["enum"] = [schema.pop("const")]
         if "enum" not in schema:
             return schema
-        why = f"{self.rules.vendor} lists strings and numbers only"
+        why = f"{self.rules.vendor} lists strings and numbers only."
         values, types = schema.pop("enum"), set(types_of(schema))
         listed = [value for value in values if value is not None]
         if any(is_array(value) or is_object(value) for value in listed) or not listed:
@@ -158,11 +158,11 @@ class _Node:
             if whole and math.isfinite(limit):
                 limit = math.floor(limit) + 1 if tighter is max else math.ceil(limit) - 1
             else:
-                self._described(exclusive, limit, f"{self.rules.vendor} has {inclusive} only")
+                self._described(exclusive, limit, f"{self.rules.vendor} has {inclusive} only.")
             schema[inclusive] = tighter(limit, schema.get(inclusive, limit))
         largest = self.rules.largest_max_items
         if largest is not None and schema.get("maxItems", 0) > largest:
-            why = f"{self.rules.vendor} refuses lists of that length"
+            why = f"{self.rules.vendor} refuses lists of that length."
             self._described("maxItems", schema.pop("maxItems"), why)
         return schema
 
@@ -235,7 +235,7 @@ def _prune_required(schema: Wire, path: str, report: Report) -> Wire:
     missing = [name for name in schema["required"] if name not in properties]
     if not missing:
         return schema
-    report.dropped(f"{path}.required", f"no such property: {', '.join(missing)}")
+    report.dropped(f"{path}.required", f"There is no such property: {', '.join(missing)}.")
     rest = without(schema, "required")
     if not properties:
         return noted(rest, [words("required", missing)])

@@ -58,7 +58,7 @@ def tidy(schema: Any, path: str, report: Report, depth: int = 0) -> Any:
     if not is_object(schema):
         return _no_schema(schema, path, report)
     if depth > DEEPEST:
-        report.dropped(path, "nested too deeply")
+        report.dropped(path, "It is nested too deeply.")
         return {}
     shaped = _shaped(_from_older_drafts(schema, path, report), path, report)
     spelled = _spell_types(shaped, path, report)
@@ -90,14 +90,14 @@ def prune_required(schema: Wire, path: str, report: Report) -> Wire:
     missing = [name for name in required if name not in properties]
     if not missing:
         return schema
-    report.dropped(f"{path}.required", f"no such property: {', '.join(missing)}")
+    report.dropped(f"{path}.required", f"There is no such property: {', '.join(missing)}.")
     return {**schema, "required": [name for name in required if name in properties]}
 
 
 def _no_schema(value: Any, path: str, report: Report) -> Wire:
     if value == [] or value is None:  # PHP prints an empty object so; null is no constraint
         return {}
-    report.changed(path, f"a schema is an object, this is {describe(value)}")
+    report.changed(path, f"A schema is an object. This is {describe(value)}.")
     if not isinstance(value, str):
         return {}
     spelled = _SPELLINGS.get(value.lower())
@@ -117,7 +117,7 @@ def _from_older_drafts(schema: Wire, path: str, report: Report) -> Wire:
     if "dependencies" in out:
         out = _split_dependencies(out)
     if isinstance(out.get("required"), bool):
-        report.changed(f"{path}.required", "belongs in the list of the object around it")
+        report.changed(f"{path}.required", "It belongs in the list of the object around it.")
         out = without(out, "required")
     return out
 
@@ -174,7 +174,7 @@ def _shaped(schema: Wire, path: str, report: Report) -> Wire:
         elif key in _WHOLE and value == []:
             out[key] = {}
             continue
-        report.changed(f"{path}.{key}", f"JSON Schema has no meaning for {describe(value)} here")
+        report.changed(f"{path}.{key}", f"JSON Schema has no meaning for {describe(value)} here.")
     return out
 
 
@@ -229,5 +229,5 @@ def _spell_types(schema: Wire, path: str, report: Report) -> Wire:
         out = {"type": list(known) if is_array(schema["type"]) else next(iter(known)), **out}
     if not unknown:
         return out
-    report.changed(f"{path}.type", f"JSON Schema has no type {unknown[0]!r}: it went to the description")
+    report.changed(f"{path}.type", f"JSON Schema has no type {unknown[0]!r}. The description names it.")
     return noted(out, [words("type", unknown[0] if len(unknown) == 1 else unknown)])

@@ -59,7 +59,7 @@ class Report:
     def findings(self) -> tuple[Finding, ...]:
         if not self._annotations:
             return tuple(self._findings)
-        why = f"annotations that the target does not take: {', '.join(self._annotations)}"
+        why = f"The target does not take these annotations: {', '.join(self._annotations)}."
         return (*self._findings, ("dropped", "", why, "tool.schema.annotation"))
 
 

@@ -15,8 +15,8 @@ from dragoman.core.model import ToolCall, Wire
 from dragoman.schemas.argument_checker import BROKEN, Checker, read
 
 RAW = "_raw_arguments"
-RAW_REASON = "no JSON object: passed on as it was written"
-EMPTY_ARRAY = "an empty array stands for no arguments"
+RAW_REASON = "The arguments are no JSON object. They were sent as written."
+EMPTY_ARRAY = "The empty array was read as no arguments."
 _TRAILING_COMMA = re.compile(r',(?=\s*[}\]])|("(?:[^"\\]|\\.)*")', re.DOTALL)
 _MOST_WRAPPINGS = 3
 
@@ -27,15 +27,15 @@ def repair(arguments: str, checker: Checker | None) -> tuple[str, str]:
     text, reason = arguments, ""
     if isinstance(value, str):
         text, value = _unwrapped(value)
-        reason = "the object was encoded twice"
+        reason = "The object was encoded twice."
     if value is None and text.strip() == "null":
-        return "{}", "null stands for no arguments"
+        return "{}", "null was read as no arguments."
     if value is BROKEN and (mended := _mended(text)):
         (text, reason), value = mended, read(mended[0])
     if not isinstance(value, dict):
         return arguments, ""
     repaired, why = checker.repair(text, value) if checker else (text, "")
-    return repaired, "; ".join(part for part in (reason, why) if part)
+    return repaired, " ".join(part for part in (reason, why) if part)
 
 
 def is_plain(text: str) -> bool:
@@ -48,7 +48,7 @@ def settle(call: ToolCall, losses: Losses) -> str:
     """The arguments of a function of the history, as upstreams take them."""
     text, where = unwrap_raw(call.arguments), f"{call.where or call.name}.arguments"
     if text[:1] == '"' and (once := decode_twice(text)) is not text:
-        losses.changed(where, "the object was encoded twice", "call.arguments")
+        losses.changed(where, "The object was encoded twice. It was sent encoded once.", "call.arguments")
         return once
     if is_empty_array(text):
         losses.changed(where, EMPTY_ARRAY, "call.empty")
@@ -125,9 +125,9 @@ def _mended(text: str) -> tuple[str, str] | None:
     whole = _TRAILING_COMMA.sub(lambda found: found[1] or "", text[:end]).strip()
     if not whole or not isinstance(read(whole), dict):
         return None
-    trailing = "" if text[end:].strip() == "" else "what followed the object is left out"
-    comma = "" if len(whole) == len(text[:end].strip()) else "a comma without a value after it is left out"
-    return whole, "; ".join(filter(None, (comma, trailing)))
+    trailing = "" if text[end:].strip() == "" else "Text after the object was left out."
+    comma = "" if len(whole) == len(text[:end].strip()) else "A comma without a value after it was left out."
+    return whole, " ".join(filter(None, (comma, trailing)))
 
 
 def _unwrapped(value: object) -> tuple[str, object]:

@@ -24,14 +24,14 @@ SomePart = TypeVar("SomePart", bound=AnyPart)
 
 def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
     """A marked part for an upstream that takes marks, or not. The mark of a result moves to its last text."""
-    why = "the upstream finds cached prefixes itself"
+    why = "The upstream finds cached prefixes itself."
     if taken:
         if isinstance(part, Text | Media):
             return part
         if isinstance(part, ToolResult) and part.content and isinstance(part.content[-1], Text):
             marked = replace(part.content[-1], cache=part.cache)
             return replace(part, content=(*part.content[:-1], marked), cache="")
-        why = "the upstream takes no mark here"
+        why = "The upstream takes no mark here."
     losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     return replace(part, cache="")
 
@@ -91,7 +91,7 @@ def _is_marked(part: AnyPart) -> bool:
 
 
 def _unmarked(part: AnyPart, losses: Losses) -> AnyPart:
-    why = f"the upstream takes {MOST} marks: the last ones"
+    why = f"The upstream takes {MOST} marks. The last ones were sent."
     losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     if isinstance(part, ToolResult):
         last = replace(part.content[-1], cache="")

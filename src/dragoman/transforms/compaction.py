@@ -55,7 +55,7 @@ def summarising(request: Request, compaction: Compaction, losses: Losses) -> Req
     The tools stay declared, so that the upstream finds the prefix of the last request in its cache, but none
     may be called.
     """
-    why = "the model summarised the conversation on request of the gateway"
+    why = "The gateway asked the model to summarise the conversation."
     losses.emulated("compaction", why, "compaction")
     prompt = compaction.instructions or _PROMPT
     old = request.settings

@@ -192,7 +192,9 @@ def without_images(message: Message, losses: Losses) -> Message:
 def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
     match part:
         case Media(kind="image"):
-            losses.changed(part.where, "the model takes no images: a note stands in its place", "media.image")
+            losses.changed(
+                part.where, "The model takes no images. A note stands in its place.", "media.image"
+            )
             kind = part.media_type or "of unknown type"
             return Text(f"[An image ({kind}) was left out: the model reads text only.]")
         case ToolResult() if any(type(item) is Media for item in part.content):
@@ -202,7 +204,7 @@ def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
             return part
 
 
-_SUMMARISED = "a binary result is summarised as text"
+_SUMMARISED = 'images="summary" is set, so a text stands in place of the binary result.'
 
 
 def _summary(media: Media) -> str:
@@ -224,5 +226,9 @@ def true_type(media: Media, losses: Losses) -> Media:
     seen = sniff(media.source.data) or ("image/jpeg" if media.media_type == "image/jpg" else media.media_type)
     if seen == media.media_type:
         return media
-    losses.changed(media.where, f"the bytes are {seen}, not {media.media_type or 'untyped'}", "media.type")
+    losses.changed(
+        media.where,
+        f"The media type was {media.media_type or 'missing'}. The bytes are {seen}.",
+        "media.type",
+    )
     return replace(media, media_type=seen, kind=media_kind(seen))

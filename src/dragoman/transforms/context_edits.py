@@ -37,7 +37,7 @@ def edit_context(request: Request, losses: Losses) -> Request:
         if cleared:
             tokens = estimate_tokens(request) - estimate_tokens(edited)
             if tokens >= edit.at_least:
-                why = f"the upstream edits no context: {cleared} cleared before the request, {tokens} tokens"
+                why = f"The upstream edits no context. The gateway cleared {cleared} items, {tokens} tokens."
                 losses.emulated(edit.where, why, "context.edit")
                 request, edit = edited, replace(edit, cleared=cleared, cleared_tokens=max(tokens, 0))
         done.append(edit)

@@ -56,13 +56,13 @@ def _offer(
 ) -> AnyTool | None:
     """`tool` as it may be offered, or None."""
     if choice and not _permits(choice, tool, limits):
-        why = "the client's choice does not allow it, and the target's choice does not cover it: withheld"
+        why = "Your tool choice does not allow this tool, and the target does not choose among such tools."
         losses.changed(tool.where, why, "hosted.choice")
         return None
     if isinstance(tool, ToolDeclaration):
         return tool
     if limits.lists_hosted and tool.kind not in limits.hosted_tools and tool.kind not in CLIENT_TOOLS:
-        why = f"the server runs no hosted {tool.name or tool.kind} tool"
+        why = f"The server runs no hosted {tool.name or tool.kind} tool."
         losses.dropped(tool.where, why, f"hosted.{tool.kind}")
         return None
     if _is_native(tool, upstream) or tool.kind not in limits.hosted_tools:  # the second is reported later
@@ -86,18 +86,18 @@ def _restricted(tool: HostedTool, limits: ProtocolLimits, losses: Losses) -> Hos
     tool = _with_one_domain_list(tool, losses)
     settings = tool.settings
     if is_array(settings.get("allowed")) and not settings["allowed"]:
-        return _withhold(tool, "allowed", "none of its tools is allowed", losses)
+        return _withhold(tool, "allowed", "None of its tools is allowed.", losses)
     for name, what in _RESTRICTIONS.items():
         value = settings.get(name)
         if value and value != "never" and f"{tool.kind}.{name}" not in limits.hosted_filters:
-            return _withhold(tool, name, f"the target {what}", losses)
+            return _withhold(tool, name, f"The target {what}.", losses)
     return tool
 
 
 def _withhold(tool: HostedTool, setting: str, why: str, losses: Losses) -> None:
-    secret = ", its authorization too" if tool.settings.get("headers") else ""
+    secret = " Its authorization was withheld too." if tool.settings.get("headers") else ""
     losses.dropped(f"{tool.where}.{setting}", why, "hosted.setting")
-    losses.dropped(tool.where, f"{why}: withheld{secret}", f"hosted.{tool.kind}")
+    losses.dropped(tool.where, f"{why} The tool was withheld.{secret}", f"hosted.{tool.kind}")
 
 
 def _with_one_domain_list(tool: HostedTool, losses: Losses) -> HostedTool:
@@ -111,7 +111,7 @@ def _with_one_domain_list(tool: HostedTool, losses: Losses) -> HostedTool:
     left = [each for each in allowed if not any(_covers(one, each) for one in blocked)]
     if not left or any(_covers(each, one) for one in blocked for each in left):
         return tool
-    why = "what is blocked lies outside what is allowed: the allowed domains say it all"
+    why = "The blocked domains lie outside the allowed ones, so they change nothing."
     losses.changed(f"{tool.where}.blocked_domains", why, "hosted.domains")
     rest = {name: value for name, value in tool.settings.items() if name != "blocked_domains"}
     return replace(tool, settings={**rest, "allowed_domains": left})

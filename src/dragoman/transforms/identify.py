@@ -173,7 +173,7 @@ class IdentifyRun(FoldRun):
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
         opened = call_ids.unwrap(call.id, self.fold.client)
         if opened is None and MAGIC in call.id:  # Kimi Code cuts ids to 64 characters
-            why = "the client changed the id that carried state; the state is gone"
+            why = "The client changed the id, which carried opaque state. The state is gone."
             self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
         if call.state and not call.state.data and call.state.id and (opened is None or not opened.carries):
             opened = call_ids.unwrap(call.state.id, self.fold.client) or opened

@@ -92,7 +92,7 @@ class Ledger:
         if declared is None:
             meant = recognise(flat, [name for _, name in self.declared])
             if meant != flat:
-                why = f"the model called {flat}; the declared tool is {meant}"
+                why = f"The model called {flat}. The declared tool is {meant}."
                 self.losses.changed(call.where or "tool call", why, "call.name")
                 flat = meant
                 declared = self.declared.get((call.namespace, flat)) or self._unique(flat)
@@ -177,7 +177,7 @@ def _fitted(tool: AnyTool, name: str, field: str, rules: SchemaRules, losses: Lo
     if tool.kind == "custom":
         return tool if name == tool.name else replace(tool, name=name)
     if tool.strict and rules.strict and not can_be_strict(tool.parameters):
-        why = "strict is left off: its mode cannot express all that the schema allows"
+        why = "Strict mode cannot express all that the schema allows, so it is off."
         losses.changed(tool.where, why, "tool.strict")
         tool = replace(tool, strict=False)
     where = f"{tool.where}.{field}"

@@ -59,7 +59,7 @@ def add_extra(overrides: Overrides, wire: Wire, losses: Losses) -> Wire:
         return wire
     for name, value in overrides.extra.items():
         if name in wire and wire[name] != value:
-            losses.changed(name, "an extra field of the gateway's configuration replaces it", _TOPIC)
+            losses.changed(name, "An extra field of the gateway's configuration replaces it.", _TOPIC)
     return {**wire, **overrides.extra}
 
 
@@ -68,15 +68,15 @@ def _changes(overrides: Overrides, request: Request, losses: Losses) -> dict[str
     for name, value in overrides.default.items():
         if all(_value(request, each) is None for each in (name, *_SAME.get(name, ()))):
             changes[name] = value
-            losses.changed(name, f"not in the request; the gateway's default is {value!r}", _TOPIC)
+            losses.changed(name, f"It is not in the request. The gateway's default is {value!r}.", _TOPIC)
     for name, value in overrides.set.items():
         for other in _SAME.get(name, ()):
             if other not in overrides.set and (other in changes or _value(request, other) is not None):
                 changes[other] = None
-                losses.changed(other, f"the gateway sets {name} instead", _TOPIC)
+                losses.changed(other, f"The gateway sets {name} instead.", _TOPIC)
         changes[name] = value
         if _value(request, name) != value:
-            losses.changed(name, f"the gateway sets {value!r}", _TOPIC)
+            losses.changed(name, f"The gateway sets {value!r}.", _TOPIC)
     return changes
 
 

@@ -461,10 +461,14 @@ class _Pairing:
         if not self._mends:
             return [result]
         if self._is_seen(result.call_id):
-            why = f"a second result for call {result.call_id}; the first is sent"
+            why = f"This is a second result for the call {result.call_id}. The first one was sent."
             self._losses.dropped(result.where, why, "result.orphan")
             return []
-        self._losses.changed(result.where, "a result without its call: sent as text", "result.orphan")
+        self._losses.changed(
+            result.where,
+            "The conversation has no call for this result. It was sent as text.",
+            "result.orphan",
+        )
         label = Text(
             f"Result of a tool call that is no longer in the conversation ({result.name or result.call_id}):"
         )
@@ -512,7 +516,7 @@ class _Pairing:
             self.unanswered.append((call.id, call.name))
             if not self._mends:
                 return None
-            why = "the call has no result in the conversation"
+            why = "The conversation has no result for this call."
             self._missing.invented(call.where or "tool result", why, "result.missing")
             return ToolResult(call_id, call.name, (Text(NO_RESULT),), kind=call.kind)
         if call_id == call.id and _answers(result, call):

@@ -138,7 +138,7 @@ class Restoration:
     def drop_nameless(self, call: ToolCall) -> None:
         """A call without a name is not offered to the client."""
         self._ledger.losses.dropped(
-            call.where or "tool call", "a call without a name cannot run", "call.name"
+            call.where or "tool call", "A call without a name cannot run.", "call.name"
         )
 
     def _native(self, call: ToolCall) -> bool:
@@ -156,7 +156,7 @@ class Restoration:
         if not id:
             ledger.calls += 1
             id = call_ids.invent(ledger.calls)
-            ledger.losses.invented("tool call id", f"{ledger.own} sent none", "call.id")
+            ledger.losses.invented("tool call id", f"{ledger.own} sent no id, so one was made.", "call.id")
         made = self._carried = ""
         if state is None and not self._reasoning and not self._opening:
             made = call_ids.wrap_plain(id, ledger.client)
@@ -228,7 +228,7 @@ class Restoration:
         if encode is None:
             losses, why = (
                 ledger.losses,
-                f"a call that {ledger.own} ran, as text: the client has no word for it",
+                f"{ledger.own} ran this call. The client has no word for that, so it was sent as text.",
             )
             losses.changed(part.where, why, "part.unknown")
             return [Text(part.text, where=part.where)]
@@ -249,7 +249,7 @@ class Restoration:
         if self.complete_calls == 0 and reason == "malformed_call":
             return Failure("server", f"the model could not form a tool call ({stop.raw})", 502, stop.raw)
         if reason == "end" and self._ledger.demands_call():
-            why = "the model answered without the call that was required"
+            why = "A call was required, and the model answered without one."
             self._ledger.losses.changed("tool_choice", why, "tool.choice")
         return stop
 
@@ -265,8 +265,8 @@ def _begun_whole(index: int, part: AnyPart) -> Iterable[Event]:
         yield PartDelta(index, text)
 
 
-_UNSIGNED_MEDIA = "no other protocol has a slot for the signature of media"
-_TOO_LONG = "its state is too long to travel in a call id"
+_UNSIGNED_MEDIA = "No other protocol has a place for the signature of media."
+_TOO_LONG = "Its state is too long to travel in a call id."
 _SAYS_WHOLE = frozenset({"end", "stop_sequence", "tool_calls", "other"})
 _MAY_BE_CALLS = frozenset({"end", "stop_sequence", "other", "malformed_call"})
 

@@ -30,12 +30,12 @@ def restrict(request: Request, profile: ModelProfile, losses: Losses) -> Request
     settings = _settings(request.settings, profile, losses)
     changes: dict[str, Any] = {} if settings is request.settings else {"settings": settings}
     if request.parallel is not None and "parallel" in profile.refused:
-        losses.dropped("parallel", "the server refuses it", "setting.parallel")
+        losses.dropped("parallel", "The server refuses it.", "setting.parallel")
         changes["parallel"] = None
     most = profile.max_tools
     if most and len(request.tools) > most:
         for tool in request.tools[most:]:
-            losses.dropped(tool.where, f"the server takes at most {most} tools", "tool.count")
+            losses.dropped(tool.where, f"The server takes at most {most} tools.", "tool.count")
         changes["tools"] = request.tools[:most]
     return replace(request, **changes) if changes else request
 
@@ -47,16 +47,16 @@ def _settings(settings: Settings, profile: ModelProfile, losses: Losses) -> Sett
         if value is not None:
             changes[name] = None
             if value is not False and value != _DEFAULTS.get(name):
-                losses.dropped(name, "the server refuses it", f"setting.{name}")
+                losses.dropped(name, "The server refuses it.", f"setting.{name}")
     tier, tiers = settings.service_tier, profile.service_tiers
     if tier is not None and tiers is not None and tier not in tiers:
         changes["service_tier"] = None
         if tier != "auto":
-            losses.dropped("service_tier", f"the server has no tier {tier!r}", "setting.service_tier")
+            losses.dropped("service_tier", f"The server has no tier {tier!r}.", "setting.service_tier")
     tokens = settings.max_tokens
     if tokens is not None:
         fitted = max(min(tokens, profile.max_output or tokens), profile.min_output)
         if fitted != tokens:
             changes["max_tokens"] = fitted
-            losses.changed("max_tokens", f"the server takes {fitted}, not {tokens}", "setting.max_tokens")
+            losses.changed("max_tokens", f"The server takes {fitted}, not {tokens}.", "setting.max_tokens")
     return replace(settings, **changes) if changes else settings

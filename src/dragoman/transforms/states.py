@@ -44,7 +44,7 @@ def _judge(part: AnyPart, origin: str, own: str, losses: Losses) -> AnyPart | No
     if not state.data:  # a mark that the part is not of the client's own protocol
         return replace(part, state=None, extras=None)
     maker = "another provider or account" if state.origin.startswith(MAGIC) else state.origin
-    why = f"signed by {maker}: nobody else can verify it"
+    why = f"It was signed by {maker}. Nobody else can verify the signature."
     losses.dropped(part.where or "reasoning", why, "reasoning.signature")
     if isinstance(part, Reasoning) and not part.text:
         return None

@@ -122,7 +122,7 @@ class Flattened:
             return
         if tool.deferred and not self.limits.deferred_tools:
             if not searchable:
-                why = f"{tool.name} is deferred: it is sent once it has been loaded"
+                why = f"{tool.name} is deferred. It is sent once it has been loaded."
                 losses.changed(tool.where, why, "tool.deferred")
                 return
             tool = replace(tool, deferred=False)
@@ -131,7 +131,7 @@ class Flattened:
     def _declare(self, tool: AnyTool, flat: ToolDeclaration, losses: Losses) -> None:
         key = (flat.namespace, flat.name)
         if key in self.declared:
-            why = f"a second tool named {flat.name}; the first is declared"
+            why = f"This is a second tool named {flat.name}. The first one was declared."
             losses.dropped(tool.where, why, "tool.duplicate")
             return
         self.declared[key] = tool
@@ -143,7 +143,7 @@ class Flattened:
             self.tools.append(tool)
             return
         description, parameters = deepcopy(known)
-        why = f"the hosted {tool.kind} tool is declared as a function"
+        why = f"The hosted {tool.kind} tool was declared as a function."
         losses.changed(tool.where, why, "hosted.function")
         self._declare(
             tool, ToolDeclaration(tool.name or tool.kind, description, parameters, where=tool.where), losses
@@ -153,7 +153,7 @@ class Flattened:
         if tool.namespace and not self.limits.namespaces:
             tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
         if tool.kind == "custom" and not self.limits.custom_tools:
-            why = f"the freeform tool {tool.name} is declared as a function with one string"
+            why = f"The freeform tool {tool.name} was declared as a function with one string."
             losses.changed(tool.where, why, "tool.custom")
             tool = replace(
                 tool, kind="function", description=_describe(tool), parameters=deepcopy(_INPUT), grammar=None

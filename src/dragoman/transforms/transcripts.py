@@ -17,7 +17,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Message, Reasoning, Request
 
 _ANY, _LONGEST = r"[\s\S]+", 1 << 20
-_UNSIGNED = "servers of the target would demand a signature, and the record has none"
+_UNSIGNED = "Servers of the target would demand a signature, and the record has none."
 
 
 @lru_cache(256)
@@ -37,7 +37,7 @@ def without_orders(request: Request, losses: Losses) -> Request:
     """What the client wanted done to the conversation is not done to a record of it."""
     for where, order in (("edits", request.edits), ("compaction", request.compaction)):
         if order:
-            losses.dropped(where, "a transcript is not edited", "transcript.order")
+            losses.dropped(where, "A record of a conversation is not edited.", "transcript.order")
     return replace(request, edits=None, compaction=None)
 
 

@@ -107,7 +107,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [ASKED, turn("assistant", "hi"), turn("user", "mind"), turn("user", "x"), turn("user", "so")],
-        ["changed S: the model takes no system text at this place: it is sent as the user's"],
+        ["changed S: The model takes no system text at this place. It was sent as the user's."],
     ),
     "G54 but results follow their calls": (
         [HELLO, model(CALL), system("mind"), user(ToolResult("t1")), user("x")],
@@ -120,7 +120,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
             turn("user", "mind"),
             turn("user", "x"),
         ],
-        ["changed S: the model takes no system text at this place: it is sent as the user's"],
+        ["changed S: The model takes no system text at this place. It was sent as the user's."],
     ),
     "G54 newer models take it before their turn": (
         [HELLO, system("mind"), model("hi"), user("x"), system("a"), system("b")],
@@ -141,7 +141,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         NEW,
         None,
         [ASKED, turn("assistant", "hi"), turn("user", "mind"), turn("user", "x")],
-        ["changed S: the model takes no system text at this place: it is sent as the user's"],
+        ["changed S: The model takes no system text at this place. It was sent as the user's."],
     ),
     "and not between turns of the model": (
         [HELLO, model(SIGNED, CALL), system("mind"), model("x"), user("y")],
@@ -154,14 +154,14 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
             turn("assistant", "x"),
             turn("user", "y"),
         ],
-        ["changed S: the model takes no system text at this place: it is sent as the user's"],
+        ["changed S: The model takes no system text at this place. It was sent as the user's."],
     ),
     "the system says text only": (
         [system("a", Media("image", "", Url("https://x"))), HELLO],
         OLD,
         "a",
         [ASKED],
-        ["dropped S: Anthropic takes system text, and nothing else from the system"],
+        ["dropped S: Anthropic takes only text from the system."],
     ),
     "blank system text falls away": ([system(" "), HELLO], OLD, None, [ASKED], []),
     "G57 turns of the model that meet are one": (
@@ -180,7 +180,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [turn("user", "hello")],
-        ["dropped U.text: Anthropic takes no blank text"],
+        ["dropped U.text: Anthropic refuses blank text."],
     ),
     "blank texts beside others in a result": (
         [
@@ -200,42 +200,42 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y"), turn("user", "z")],
-        ["dropped R: Anthropic takes no turn of the model that ends with thinking"],
+        ["dropped R: Anthropic takes no message of the model that ends with thinking."],
     ),
     "G100 unsigned thinking": (
         [HELLO, model(Reasoning("hm", where="R"), "x"), user("y")],
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y")],
-        ["dropped R: Anthropic takes back only reasoning that it signed"],
+        ["dropped R: Anthropic takes back only reasoning that it signed."],
     ),
     "G100 thinking that others signed": (
         [HELLO, model(Reasoning("hm", state=State("gemini", "S"), where="R"), "x"), user("y")],
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y")],
-        ["dropped R: Anthropic takes back only reasoning that it signed"],
+        ["dropped R: Anthropic takes back only reasoning that it signed."],
     ),
     "a conversation that begins with the model": (
         [model("hi"), user("x")],
         OLD,
         None,
         [turn("user", CONTINUED), turn("assistant", "hi"), turn("user", "x")],
-        [f"invented messages: Anthropic needs a user's turn to begin with: {CONTINUED}"],
+        [f"invented messages: For Anthropic a conversation begins with the user. {CONTINUED!r} was sent."],
     ),
     "no conversation": (
         [system("a")],
         OLD,
         "a",
         [turn("user", CONTINUED)],
-        [f"invented messages: Anthropic needs a user's turn to begin with: {CONTINUED}"],
+        [f"invented messages: For Anthropic a conversation begins with the user. {CONTINUED!r} was sent."],
     ),
     "G53 a last turn of the model that ends in white space": (
         [HELLO, model("The answer: \n")],
         OLD,
         None,
         [ASKED, turn("assistant", "The answer:")],
-        ["changed A.text: Anthropic takes no last turn that ends in white space: trimmed"],
+        ["changed A.text: For Anthropic the last message cannot end in white space. It was cut off."],
     ),
     "white space in the middle stays": (
         [HELLO, model("x \n"), user("y \n")],
@@ -249,21 +249,21 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         NEW,
         None,
         [ASKED, turn("assistant", "The answer: "), turn("user", CONTINUED)],
-        [f"invented messages: the model needs a user's turn to end with: {CONTINUED}"],
+        [f"invented messages: For this model a conversation ends with the user. {CONTINUED!r} was sent."],
     ),
     "a refusal": (
         [HELLO, model(Refusal("no", where="F")), user("x")],
         OLD,
         None,
         [ASKED, turn("assistant", "no"), turn("user", "x")],
-        ["changed F: Anthropic knows no refusals but in replies: sent as text"],
+        ["changed F: In a request Anthropic knows no refusals. It was sent as text."],
     ),
     "citations that others made": (
         [HELLO, model(Text("x", (Citation("https://a"),), where="A.text")), user("y")],
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y")],
-        ["dropped A.text.citations: Anthropic takes back only citations that it made"],
+        ["dropped A.text.citations: Anthropic takes back only citations that it made."],
     ),
     "parts that only others understand": (
         [user("x", Foreign("gemini", {}))],
@@ -289,7 +289,7 @@ def test_system_text_of_the_request_stands_before_that_of_messages() -> None:
 
 
 PNG, PDF = "iVBORw0KGgo=", "JVBERi0="
-LOST = "dropped M: Anthropic takes no {0} of this form ({1})"
+LOST = "dropped M: Anthropic takes no {0} of this form ({1})."
 # name: (media, block, losses)
 MEDIA: dict[str, tuple[Media, Wire, list[str]]] = {
     "image": (
@@ -305,7 +305,7 @@ MEDIA: dict[str, tuple[Media, Wire, list[str]]] = {
     "detail": (
         Media("image", "image/png", Url("https://x"), detail="high"),
         {"type": "image", "source": {"type": "url", "url": "https://x"}},
-        ["dropped M.detail: Anthropic has no such setting"],
+        ["dropped M.detail: Anthropic has no such setting."],
     ),
     "detail that says nothing": (
         Media("image", "", Url("https://x"), detail="auto"),
@@ -405,7 +405,7 @@ def test_g69_media_inside_a_result() -> None:
 
 
 # name: (call, input, losses)
-RAW = "changed C.arguments: no JSON object: passed on as it was written"
+RAW = "changed C.arguments: The arguments are no JSON object. They were sent as written."
 ARGUMENTS: dict[str, tuple[ToolCall, Any, list[str]]] = {
     "an object": (ToolCall("t", "f", '{"a": 1}'), {"a": 1}, []),
     "G64 nothing": (ToolCall("t", "f", ""), {}, []),

@@ -204,9 +204,9 @@ def test_a_block_becomes_a_part_and_goes_back_as_it_came(block: Wire, part: AnyP
 
 
 # Blocks that nobody else has: name: (block, the words for it, the loss)
-WORDS = "changed {0}: a block of type {1} is only understood by anthropic: it is sent as text"
-DROPPED = "dropped {0}: a block of type {1} is only understood by anthropic"
-SEARCH = "changed {0}: a search for tools is known by the tools that it found: they are declared"
+WORDS = "changed {0}: Only anthropic understands a block of type {1}. It was sent as text."
+DROPPED = "dropped {0}: Only anthropic understands a block of type {1}."
+SEARCH = "changed {0}: A search for tools was sent as the tools that it found. They are declared."
 FOREIGN: dict[str, tuple[Wire, str, str]] = {
     "search result": (
         {
@@ -562,7 +562,10 @@ def test_g58_the_attribution_is_for_anthropic_alone(
     wire = body(system=system)
     request, losses = decode(wire)
     assert [text.text for text in request.system] == left
-    dropped = [f"dropped system[{i}]: a billing header for anthropic alone" for i in places]
+    dropped = [
+        f"dropped system[{i}]: This billing header is for anthropic. Other providers do not get it."
+        for i in places
+    ]
     assert [loss for loss in losses if "cache_control" not in loss] == dropped
     assert encode(request) == wire
 

@@ -210,7 +210,7 @@ def test_g28_a_call_at_the_end_of_a_reply_that_was_cut_is_not_whole(reason: str)
 
 # Replies from elsewhere: name: (parts, stop, content, stop_reason, losses)
 SIGNED = State("gemini", "c2ln")
-CUT = "dropped C: the reply was cut inside it: it must not run"
+CUT = "dropped C: The reply was cut inside this call, so it must not run."
 ENCODED: dict[str, tuple[list[AnyPart], Stop, list[Wire], str, list[str]]] = {
     "text": ([Text("hi")], Stop("end", "stop"), [TEXT], "end_turn", []),
     "G51 empty text": ([Text(""), Text("hi"), Reasoning("")], Stop("end"), [TEXT], "end_turn", []),
@@ -235,14 +235,14 @@ ENCODED: dict[str, tuple[list[AnyPart], Stop, list[Wire], str, list[str]]] = {
         Stop("end"),
         [TEXT],
         "end_turn",
-        ["dropped M: an Anthropic client expects no image in a reply"],
+        ["dropped M: An Anthropic client expects no image in a reply."],
     ),
     "a result": (
         [ToolResult("t", where="T")],
         Stop("end"),
         [],
         "end_turn",
-        ["dropped T: no result of a tool stands in a reply"],
+        ["dropped T: A reply cannot hold the result of a tool."],
     ),
     "foreign": ([Foreign("gemini", {})], Stop("end"), [], "end_turn", []),
     "G29 filtered": ([Text("hi")], Stop("content_filter", "SAFETY"), [TEXT], "refusal", []),

@@ -78,7 +78,7 @@ def test_the_search_is_described_with_its_results() -> None:
         ("web_search_result", "https://a", "A"),
         ("web_search_result", "https://b", ""),
     ]
-    assert losses == ["invented content: a search, as the model cites what it found"]
+    assert losses == ["invented content: The model cites what it found, so a search was added."]
 
 
 # Where nobody searched, nothing is made up: name: (request, citations)

@@ -99,7 +99,7 @@ def test_settings_are_read_and_go_back(wire: Wire, settings: Settings) -> None:
 
 
 # name: (settings, model, fields of the body, losses)
-REFUSED = "the model takes no sampling settings"
+REFUSED = "The model takes no sampling settings."
 ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
     "sampling on older models": (
         Settings(temperature=0.5, top_k=5),
@@ -123,7 +123,7 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(temperature=0.5, top_p=0.9),
         OLD,
         {"temperature": 0.5},
-        ["dropped top_p: the model takes temperature or top_p, not both"],
+        ["dropped top_p: The model takes temperature or top_p, not both."],
     ),
     "both on the oldest": (
         Settings(temperature=0.5, top_p=0.9),
@@ -135,20 +135,20 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(temperature=1.7),
         OLD,
         {"temperature": 1},
-        ["changed temperature: Anthropic takes at most 1"],
+        ["changed temperature: Anthropic takes at most 1."],
     ),
     "stop": (Settings(stop=("a", "b")), OLD, {"stop_sequences": ["a", "b"]}, []),
     "blank stop": (
         Settings(stop=("\n", "b")),
         OLD,
         {"stop_sequences": ["b"]},
-        ["dropped stop: Anthropic takes no blank stop sequences"],
+        ["dropped stop: Anthropic takes no blank stop sequences."],
     ),
     "only blank stops": (
         Settings(stop=("\n",)),
         OLD,
         {},
-        ["dropped stop: Anthropic takes no blank stop sequences"],
+        ["dropped stop: Anthropic takes no blank stop sequences."],
     ),
     "user": (Settings(user="u"), OLD, {"metadata": {"user_id": "u"}}, []),
     "tier": (Settings(service_tier="default"), OLD, {"service_tier": "standard_only"}, []),
@@ -156,7 +156,7 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(service_tier="flex"),
         OLD,
         {},
-        ["dropped service_tier: Anthropic has no tier 'flex'"],
+        ["dropped service_tier: Anthropic has no tier 'flex'."],
     ),
     "effort": (
         Settings(effort="high"),
@@ -174,7 +174,7 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(effort="xhigh"),
         MIDDLE,
         {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
-        ["changed effort: the model takes no effort xhigh: high"],
+        ["changed effort: The model takes no effort xhigh. It gets high."],
     ),
     "G107 no effort": (Settings(effort="none"), NEW, {"thinking": {"type": "disabled"}}, []),
     "no budget": (Settings(budget=0), OLD, {"thinking": {"type": "disabled"}}, []),
@@ -201,13 +201,13 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(budget=9000),
         NEW,
         {"thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}},
-        ["changed budget: the model takes an effort, no budget"],
+        ["changed budget: The model takes an effort and no budget."],
     ),
     "a small budget on newer models": (
         Settings(budget=100),
         NEW,
         {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
-        ["changed budget: the model takes an effort, no budget"],
+        ["changed budget: The model takes an effort and no budget."],
     ),
     "a budget as the model likes": (
         Settings(budget=-1),
@@ -219,19 +219,19 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(budget=10),
         OLD,
         {"thinking": {"type": "enabled", "budget_tokens": 1024}},
-        ["changed budget: Anthropic takes 1024 and more, and less than max_tokens: 1024"],
+        ["changed budget: Anthropic takes 1024 or more, and less than max_tokens. 1024 was sent."],
     ),
     "G107 a budget that is too big": (
         Settings(budget=99_999),
         OLD,
         {"thinking": {"type": "enabled", "budget_tokens": 8000}},
-        ["changed budget: Anthropic takes 1024 and more, and less than max_tokens: 8000"],
+        ["changed budget: Anthropic takes 1024 or more, and less than max_tokens. 8000 was sent."],
     ),
     "no room to think": (
         Settings(max_tokens=500, effort="high"),
         OLD,
         {"max_tokens": 500},
-        ["dropped effort: max_tokens leaves no room for the least budget of 1024"],
+        ["dropped effort: max_tokens leaves no room for thinking. The least budget is 1024."],
     ),
     "thinking that is shown": (
         Settings(effort="high", show_reasoning=True),
@@ -249,7 +249,10 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(budget=2000, temperature=0.5, top_p=0.97, top_k=5),
         OLD,
         {"thinking": {"type": "enabled", "budget_tokens": 2000}, "top_p": 0.97},
-        ["dropped temperature: not together with thinking", "dropped top_k: not together with thinking"],
+        [
+            "dropped temperature: It cannot be set while the model thinks.",
+            "dropped top_k: It cannot be set while the model thinks.",
+        ],
     ),
     "schema": (
         Settings(output=OutputFormat("schema", SCHEMA, "answer")),
@@ -274,7 +277,7 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         Settings(output=OutputFormat("json")),
         OLD,
         {"system": JSON_INSTRUCTION},
-        ["changed output.mode: Anthropic has no JSON mode without a schema: an instruction asks for JSON"],
+        ["changed output.mode: Anthropic has no JSON mode without a schema. The prompt asks for JSON."],
     ),
     "plain text": (Settings(output=OutputFormat("text")), OLD, {}, []),
     "what Anthropic has no word for": (
@@ -294,13 +297,13 @@ ENCODED: dict[str, tuple[Settings, str, Wire, list[str]]] = {
         {},
         [
             *(
-                f"dropped {name}: Anthropic has no such setting"
+                f"dropped {name}: Anthropic has no such setting."
                 for name in (
                     *("frequency_penalty", "presence_penalty", "seed", "verbosity", "metadata"),
                     *("logprobs", "top_logprobs", "cache_key", "store"),
                 )
             ),
-            "dropped n: Anthropic gives one answer",
+            "dropped n: Anthropic gives one answer.",
         ],
     ),
     "what is off anyway": (Settings(logprobs=False, store=False, n=1), OLD, {}, []),
@@ -337,7 +340,7 @@ def test_settings_from_elsewhere(settings: Settings, model: str, wire: Wire, los
 def test_most_tokens_are_required(model: str, most: int) -> None:
     body, losses = encode(Settings(), model)
     assert body["max_tokens"] == most
-    assert losses == [f"invented max_tokens: Anthropic requires it: {most}"]
+    assert losses == [f"invented max_tokens: Anthropic requires it. {most} was sent."]
 
 
 THOUGHT = Reasoning("hm", state=State("anthropic", "sig"))
@@ -374,7 +377,9 @@ def test_g107_no_budget_together_with_a_forced_tool(model: str, thinks: bool) ->
     body, losses = encode(settings, model, tools=(ToolDeclaration("f"),), tool_choice=ToolChoice("required"))
     assert body["tool_choice"] == {"type": "any"}
     assert ("thinking" in body) is thinks
-    assert losses == ([] if thinks else ["dropped effort: no thinking together with a forced tool choice"])
+    assert losses == (
+        [] if thinks else ["dropped effort: The model cannot think when a tool choice is forced."]
+    )
 
 
 def test_the_limit_that_is_invented_is_one_that_the_model_takes() -> None:

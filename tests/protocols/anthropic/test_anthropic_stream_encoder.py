@@ -145,7 +145,7 @@ def test_what_cannot_be_written_is_reported() -> None:
         unfold(Response("r", "m", (Media("image", "image/png", Base64("x"), where="M"),), Stop("end"))),
         losses,
     )
-    assert [str(loss) for loss in losses] == ["dropped M: an Anthropic client expects no image in a reply"]
+    assert [str(loss) for loss in losses] == ["dropped M: An Anthropic client expects no image in a reply."]
 
 
 def test_citations_are_deltas() -> None:

@@ -203,7 +203,7 @@ ENCODED: dict[str, tuple[ToolDeclaration | HostedTool, Wire | None, list[str]]] 
     "property names that Anthropic refuses": (
         ToolDeclaration("f", "", {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}, where="T"),
         {"name": "f", "input_schema": {"type": "object", "properties": {"a b": {}, "c.d-e": {}}}},
-        ["changed T.parameters: Anthropic refuses property names like some of these"],
+        ["changed T.parameters: Anthropic refuses some of these property names. They were changed."],
     ),
     "web search": (
         HostedTool(
@@ -221,7 +221,7 @@ ENCODED: dict[str, tuple[ToolDeclaration | HostedTool, Wire | None, list[str]]] 
     "G96 empty domains": (
         HostedTool("web_search", "", {"allowed_domains": [], "context_size": "high"}, where="T"),
         {"type": "web_search_20250305", "name": "web_search"},
-        ["dropped T.search_context_size: Anthropic's web_search has no such setting"],
+        ["dropped T.search_context_size: The web_search of Anthropic has no such setting."],
     ),
     "web fetch": (
         HostedTool("web_fetch", "", {"max_uses": 1}),
@@ -242,7 +242,7 @@ ENCODED: dict[str, tuple[ToolDeclaration | HostedTool, Wire | None, list[str]]] 
     "what Anthropic does not host": (
         HostedTool("image_generation", where="T"),
         None,
-        ["dropped T: Anthropic has no hosted image_generation tool"],
+        ["dropped T: Anthropic has no hosted image_generation tool."],
     ),
 }
 
@@ -330,7 +330,7 @@ def test_mcp_servers_from_elsewhere() -> None:
     assert wire["mcp_servers"] == [SERVER]
     configs = {"default_config": {"enabled": False}, "configs": {"a": {"enabled": True}}}
     assert wire["tools"] == [{"type": "mcp_toolset", "mcp_server_name": "s", **configs}]
-    assert losses == ["dropped T.headers.x-team: Anthropic sends no such header to MCP servers"]
+    assert losses == ["dropped T.headers.x-team: Anthropic sends no such header to MCP servers."]
     assert HTTP.headers_for(wire) == {"anthropic-beta": "mcp-client-2025-11-20"}
 
 
@@ -338,7 +338,7 @@ def test_an_mcp_server_without_an_address() -> None:
     wire, losses = encode(HostedTool("mcp", "", {"label": "s"}, where="T"))
     assert "mcp_servers" not in wire
     assert "tools" not in wire
-    assert losses == ["dropped T: Anthropic needs the address of an MCP server"]
+    assert losses == ["dropped T: Anthropic needs the address of an MCP server."]
     assert HTTP.headers_for(wire) == {}
 
 
@@ -372,7 +372,7 @@ def test_choices_are_read_and_go_back(
 
 # name: (choice, parallel, model, tool_choice, names of the tools that are sent, losses)
 F, G, H = ToolDeclaration("f"), ToolDeclaration("g"), ToolDeclaration("h")
-SUBSET = "changed tool_choice: Anthropic cannot name a subset: only the allowed tools are sent"
+SUBSET = "changed tool_choice: Anthropic cannot name a subset of tools. Only the allowed ones were sent."
 CHOSEN: dict[str, tuple[ToolChoice | None, bool | None, str, Any, list[str], list[str]]] = {
     "none given": (None, None, "m", None, ["f", "g", "h"], []),
     "auto": (ToolChoice("auto"), None, "m", {"type": "auto"}, ["f", "g", "h"], []),
@@ -412,7 +412,7 @@ CHOSEN: dict[str, tuple[ToolChoice | None, bool | None, str, Any, list[str], lis
         "claude-fable-5",
         {"type": "auto"},
         ["f", "g", "h"],
-        ["changed tool_choice: the model cannot be made to call a tool: it may"],
+        ["changed tool_choice: The model cannot be made to call a tool. It may call one."],
     ),
 }
 
@@ -434,7 +434,7 @@ def test_choices_from_elsewhere(
     [
         (ToolChoice("auto"), []),
         (ToolChoice("none"), []),
-        (ToolChoice("required"), ["dropped tool_choice: there are no tools to choose from"]),
+        (ToolChoice("required"), ["dropped tool_choice: There are no tools to choose from."]),
     ],
 )
 def test_g61_no_choice_without_tools(choice: ToolChoice, lost: list[str]) -> None:

@@ -174,7 +174,7 @@ def test_media_in_results_stand_inside_for_gemini_3():
             }
         }
     ]
-    assert losses == ["dropped m.name: Gemini's media have no names"]
+    assert losses == ["dropped m.name: Media have no names in Gemini."]
 
 
 def test_media_in_results_stand_beside_for_older_models():
@@ -188,9 +188,9 @@ def test_media_in_results_stand_beside_for_older_models():
         {"inlineData": {"mimeType": "image/png", "data": PNG}},
     ]
     assert losses == [
-        f"invented r: a result needs a text: {note}",
-        "changed m: it cannot stand inside a result of this model: it stands beside it",
-        "dropped m.name: Gemini's media have no names",
+        f"invented r: Gemini needs text in each result. This was sent: {note}",
+        "changed m: Results of this model hold no media. It was sent beside the result.",
+        "dropped m.name: Media have no names in Gemini.",
     ]
 
 
@@ -219,7 +219,7 @@ def test_detail_inside_a_result():
     assert body["contents"][0]["parts"][0]["functionResponse"]["parts"] == [
         {"inlineData": {"mimeType": "image/png", "data": PNG}}
     ]
-    assert losses == ["dropped m.detail: Gemini sees media of results as it likes"]
+    assert losses == ["dropped m.detail: Gemini has no such setting for media in results."]
 
 
 SYSTEM = {
@@ -234,7 +234,7 @@ SYSTEM = {
             user(Text("a")), Message("system", (Text("t"),), where="messages[1]"), system=(Text("s"),)
         ),
         ["s"],
-        ["changed messages[1]: Gemini has no system text inside the conversation: it is sent as the user's"],
+        ["changed messages[1]: Gemini has no system text inside a conversation. It was sent as the user's."],
     ),
 }
 
@@ -267,23 +267,23 @@ def test_several_system_parts_are_all_read():
 LOST = {
     "foreign state": (
         assistant(Text("a", state=State("anthropic", "x"), where="m")),
-        ["dropped m: signed by anthropic: nobody else can verify it"],
+        ["dropped m: It was signed by anthropic. Nobody else can verify the signature."],
     ),
     "hidden reasoning of another": (
         assistant(Reasoning(hidden=True, where="m")),
-        ["dropped m: hidden reasoning that Gemini did not make"],
+        ["dropped m: This reasoning is hidden, and Gemini did not make it."],
     ),
     "citations": (
         assistant(Text("a", (Citation("https://x.test"),), where="m")),
-        ["dropped m.citations: Gemini takes no citations back"],
+        ["dropped m.citations: Gemini takes no citations back."],
     ),
     "a file of another": (
         user(Media("image", "", FileId("f1", "openai-responses"), where="m")),
-        ["dropped m: only openai-responses can open this image"],
+        ["dropped m: Only openai-responses can open this image."],
     ),
     "a file of another in a result": (
         user(ToolResult("1", "f", (Media("image", "", FileId("f1", "anthropic"), where="m"),))),
-        ["dropped m: only anthropic can open this image"],
+        ["dropped m: Only anthropic can open this image."],
     ),
     "G72 a URL": (
         user(Media("image", "", Url("https://x.test/a.png?b"), where="m")),
@@ -291,27 +291,27 @@ LOST = {
     ),
     "a type that nobody said": (
         user(Media("image", "", Base64(PNG), where="m")),
-        ["invented m.mimeType: Gemini requires it: image/png"],
+        ["invented m.mimeType: Gemini requires it. image/png was sent."],
     ),
     "the name of a file": (
         user(Media("document", "application/pdf", Base64("AAAA"), "a.pdf", where="m")),
-        ["dropped m.name: Gemini's media have no names"],
+        ["dropped m.name: Media have no names in Gemini."],
     ),
     "several texts in a result": (
         user(ToolResult("1", "f", (Text("a"), Text("b")), where="m")),
-        ["changed m: the texts of a result are joined"],
+        ["changed m: Gemini has one text for a result. The texts were joined."],
     ),
     "G66 arguments that are no object": (
         assistant(ToolCall("1", "f", "[1]", state=State("gemini", "c2ln"), where="m")),
-        ["changed m.arguments: no JSON object: passed on as it was written"],
+        ["changed m.arguments: The arguments are no JSON object. They were sent as written."],
     ),
     "a result whose call is gone": (
         user(ToolResult("1", where="m")),
-        ["invented m.name: no call in the conversation has this id"],
+        ["invented m.name: No call in the conversation has this id."],
     ),
     "an image as system text": (
         Message("system", (Media("image", "image/png", Base64(PNG), where="m"),)),
-        ["dropped m: Gemini takes text only from the system"],
+        ["dropped m: Gemini takes only text from the system."],
     ),
 }
 
@@ -354,5 +354,5 @@ def test_a_conversation_that_ends_with_the_assistant():
     """G53."""
     _, losses = encode(request_of(user(Text("a")), Message("assistant", (Text("b"),), where="messages[1]")))
     assert losses == [
-        "changed messages[1]: Gemini does not continue the assistant's last message, but answers it"
+        "changed messages[1]: Gemini answers the last message of the assistant. It does not continue it."
     ]

@@ -141,22 +141,22 @@ PARTS = {
             "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"},
         },
         Media("image", "image/png", Base64(PNG)),
-        ["dropped contents[0].parts[0].mediaResolution: only gemini has this"],
+        ["dropped contents[0].parts[0].mediaResolution: Only gemini has this field."],
     ),
     "unknown beside a text": (
         {"text": "a", "speechMetadata": {}},
         Text("a"),
-        ["dropped contents[0].parts[0].speechMetadata: only gemini has this"],
+        ["dropped contents[0].parts[0].speechMetadata: Only gemini has this field."],
     ),
     "unknown inside a call": (
         {"functionCall": {"name": "f", "new": 1}},
         ToolCall("", "f", ""),
-        ["dropped contents[0].parts[0].functionCall.new: only gemini has this"],
+        ["dropped contents[0].parts[0].functionCall.new: Only gemini has this field."],
     ),
     "code becomes text": (
         {"executableCode": {"language": "PYTHON", "code": "1+1"}},
         Foreign("gemini", {"executableCode": {"language": "PYTHON", "code": "1+1"}}, "```\n1+1\n```"),
-        ["changed contents[0].parts[0]: only gemini has this: sent as text"],
+        ["changed contents[0].parts[0]: Only gemini has this part. It was sent as text."],
     ),
     "what code printed becomes text": (
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
@@ -165,12 +165,12 @@ PARTS = {
             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
             "Output:\n```\n2\n```",
         ),
-        ["changed contents[0].parts[0]: only gemini has this: sent as text"],
+        ["changed contents[0].parts[0]: Only gemini has this part. It was sent as text."],
     ),
     "hosted call": (
         {"toolCall": {"id": "1"}, "thoughtSignature": "c2ln"},
         Foreign("gemini", {"toolCall": {"id": "1"}}, state=State("gemini", "c2ln")),
-        ["dropped contents[0].parts[0]: only gemini understands a part with toolCall"],
+        ["dropped contents[0].parts[0]: Only gemini understands a part with toolCall."],
     ),
 }
 

@@ -370,7 +370,7 @@ def test_sloppy_bodies_are_read_and_go_on_proper(body: Wire, proper: Wire):
 
 def test_what_config_says_beyond_the_wire_is_reported():
     _, losses = decode({"contents": "x", "config": {"httpOptions": {"timeout": 1}}})
-    assert losses == ["dropped config: only gemini has this"]
+    assert losses == ["dropped config: Only gemini has this field."]
 
 
 MODELS = {

@@ -188,17 +188,17 @@ def test_other_ends(body: Wire, stop: Stop):
 LOST = {
     "other candidates": (
         {"candidates": [{"content": {"parts": []}}, {}]},
-        ["dropped candidates[1]: only the first candidate is the answer"],
+        ["dropped candidates[1]: Only the first candidate is passed on."],
     ),
     "hosted parts": (
         answer({"executableCode": {"code": "1"}}),
-        ["dropped candidates[0].content.parts[0]: only gemini understands a part with executableCode"],
+        ["dropped candidates[0].content.parts[0]: Only gemini understands a part with executableCode."],
     ),
     "log probabilities": (
         answer(logprobsResult={}),
-        ["dropped candidates[0].logprobsResult: only gemini has this"],
+        ["dropped candidates[0].logprobsResult: Only gemini has this field."],
     ),
-    "a new field": ({**answer(), "new": 1}, ["dropped new: only gemini has this"]),
+    "a new field": ({**answer(), "new": 1}, ["dropped new: Only gemini has this field."]),
     "bookkeeping is quiet": (
         {
             **answer(index=0, avgLogprobs=1, safetyRatings=[], finishMessage="x"),
@@ -323,7 +323,7 @@ def test_an_incomplete_call_is_left_out():
     body, losses = encode(response(Text("a"), ToolCall("1", "f", '{"a', complete=False), stop=Stop("length")))
     assert parts_of(body) == [{"text": "a"}]
     assert body["candidates"][0]["finishReason"] == "MAX_TOKENS"
-    assert losses == ["dropped tool call: the reply was cut inside it, and an incomplete call must not run"]
+    assert losses == ["dropped tool call: The reply was cut inside this call, so it must not run."]
 
 
 ENCODED_STOPS = {
@@ -420,12 +420,12 @@ def test_a_source_without_a_url_is_lost():
     decoded, losses = decode(answer({"text": "one"}, groundingMetadata=metadata))
     assert isinstance(decoded.parts[0], Text)
     assert [citation.url for citation in decoded.parts[0].citations] == ["https://a.test"]
-    assert losses == ["dropped candidates[0].groundingMetadata.groundingChunks[0]: a source without a URL"]
+    assert losses == ["dropped candidates[0].groundingMetadata.groundingChunks[0]: This source has no URL."]
 
 
 UNUSED = {
-    "that no support names": ([{"text": "one"}], [A, B], "a source that supports nothing in the text"),
-    "without a text": ([{"functionCall": {"name": "f"}}], [A], "no text that it could support"),
+    "that no support names": ([{"text": "one"}], [A, B], "This source supports nothing in the text."),
+    "without a text": ([{"functionCall": {"name": "f"}}], [A], "There is no text that it could support."),
 }
 
 
@@ -459,8 +459,8 @@ def test_citations_of_others():
         ],
     }
     assert losses == [
-        "dropped e: Gemini has no field for the quoted words",
-        "dropped d: Gemini cites only what has a URL",
+        "dropped e: Gemini has no field for the quoted words.",
+        "dropped d: Gemini cites only sources with a URL.",
     ]
 
 

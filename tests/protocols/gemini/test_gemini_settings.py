@@ -85,13 +85,13 @@ DECODED = {
     "enum": (
         config(responseMimeType="text/x.enum", responseSchema={"type": "STRING", "enum": ["a"]}),
         Settings(),
-        ["dropped generationConfig.responseMimeType: only gemini can answer in text/x.enum"],
+        ["dropped generationConfig.responseMimeType: Only gemini can answer in text/x.enum."],
     ),
     "only text": (config(responseModalities=["TEXT"]), Settings(), []),
     "images": (
         config(responseModalities=["TEXT", "IMAGE"]),
         Settings(),
-        ["dropped generationConfig.responseModalities: only gemini has this"],
+        ["dropped generationConfig.responseModalities: Only gemini has this field."],
     ),
     "budget": (config(thinkingConfig={"thinkingBudget": 1000}), Settings(budget=1000), []),
     "no thinking": (config(thinkingConfig={"thinkingBudget": 0}), Settings(budget=0, effort="none"), []),
@@ -109,10 +109,10 @@ DECODED = {
         {"safetySettings": [], "cachedContent": "x", **config(speechConfig={}, thinkingConfig={"new": 1})},
         Settings(),
         [
-            "dropped generationConfig.thinkingConfig.new: only gemini has this",
-            "dropped generationConfig.speechConfig: only gemini has this",
-            "dropped safetySettings: only gemini has this",
-            "dropped cachedContent: only gemini has this",
+            "dropped generationConfig.thinkingConfig.new: Only gemini has this field.",
+            "dropped generationConfig.speechConfig: Only gemini has this field.",
+            "dropped safetySettings: Only gemini has this field.",
+            "dropped cachedContent: Only gemini has this field.",
         ],
     ),
 }
@@ -128,7 +128,7 @@ ENCODED = {
     "too many stop sequences": (
         Settings(stop=tuple("abcdef")),
         config(stopSequences=list("abcde")),
-        ["dropped stop: Gemini takes at most 5 stop sequences"],
+        ["dropped stop: Gemini takes at most 5 stop sequences."],
     ),
     "text": (Settings(output=OutputFormat("text")), {}, []),
     "described schema": (
@@ -143,15 +143,15 @@ ENCODED = {
         Settings(verbosity="low", user="u", cache_key="k"),
         {},
         [
-            "dropped verbosity: Gemini has no such setting",
-            "dropped user: Gemini has no such setting",
-            "dropped cache_key: Gemini has no such setting",
+            "dropped verbosity: Gemini has no such setting.",
+            "dropped user: Gemini has no such setting.",
+            "dropped cache_key: Gemini has no such setting.",
         ],
     ),
     "labels are strings": (
         Settings(metadata={"a": "x", "b": 1}),
         {"labels": {"a": "x"}},
-        ["dropped metadata.b: Gemini's labels are strings"],
+        ["dropped metadata.b: Gemini's labels are strings."],
     ),
     "no store": (Settings(store=False), {}, []),
     "automatic tier": (Settings(service_tier="auto"), {}, []),
@@ -159,7 +159,7 @@ ENCODED = {
     "unknown tier": (
         Settings(service_tier="scale"),
         {},
-        ["dropped service_tier: Gemini has no tier 'scale'"],
+        ["dropped service_tier: Gemini has no tier 'scale'."],
     ),
     "thoughts are not asked for": (Settings(show_reasoning=False), {}, []),
 }
@@ -172,7 +172,7 @@ def test_encoded(settings: Settings, body: Wire, losses: list[str]):
 
 # G107: thinking in words or in tokens
 
-NEAREST = "changed effort: the nearest that the model takes to {} is {}"
+NEAREST = "changed effort: The model takes no effort {}. It gets {}."
 THINKING = {
     "level": ("gemini-3-flash", Settings(effort="medium"), {"thinkingLevel": "MEDIUM"}, []),
     "unknown names are current": ("some-model", Settings(effort="high"), {"thinkingLevel": "HIGH"}, []),
@@ -205,7 +205,7 @@ THINKING = {
         "gemini-3-flash",
         Settings(budget=8000),
         {"thinkingLevel": "MEDIUM"},
-        ["changed budget: the model takes no budget of 8000 tokens, but levels: medium"],
+        ["changed budget: The model takes a level and no budget. It gets medium for 8000 tokens."],
     ),
     "as the model likes": ("gemini-3-flash", Settings(budget=-1), None, []),
     "shown": (
@@ -222,19 +222,19 @@ THINKING = {
         "gemini-2.5-pro",
         Settings(effort="none"),
         {"thinkingBudget": 128},
-        ["changed budget: the model takes 128 to 32768 tokens of thinking, not 0"],
+        ["changed budget: The model takes 128 to 32768 tokens of thinking, not 0."],
     ),
     "too much": (
         "gemini-2.5-flash",
         Settings(budget=100_000),
         {"thinkingBudget": 24_576},
-        ["changed budget: the model takes 0 to 24576 tokens of thinking, not 100000"],
+        ["changed budget: The model takes 0 to 24576 tokens of thinking, not 100000."],
     ),
     "a model that does not think": (
         "gemini-2.0-flash",
         Settings(effort="high"),
         None,
-        ["dropped effort: the model does not think"],
+        ["dropped effort: The model does not think."],
     ),
     "and need not": ("gemini-1.5-pro", Settings(effort="none", show_reasoning=True), None, []),
 }
@@ -250,7 +250,7 @@ def test_thinking(model: str, settings: Settings, thinking: Wire | None, losses:
 def test_output_format_beside_functions():
     settings, tools = Settings(output=OutputFormat("schema", SCHEMA)), (ToolDeclaration("f"),)
     body, losses = encode(settings, "gemini-2.5-pro", tools)
-    assert (body, losses) == ({}, ["dropped output: the model takes no output format beside functions"])
+    assert (body, losses) == ({}, ["dropped output: The model takes no output format beside functions."])
     body, losses = encode(settings, "gemini-3-pro", tools)
     assert body["generationConfig"]["responseJsonSchema"] == SCHEMA
     assert losses == []

@@ -63,9 +63,9 @@ def test_calls_that_gemini_did_not_make(messages: list[Message], signatures: lis
     ]
     assert found == signatures
     invented = [loss for loss in losses if loss.startswith("invented")]
-    assert invented == [f"invented f: a signature, as Gemini did not make the call: {SENTINEL}"] * (
-        str(signatures).count(SENTINEL) > 0
-    )
+    assert invented == [
+        f"invented f: Gemini did not make this call, so there is no signature. {SENTINEL} was sent."
+    ] * (str(signatures).count(SENTINEL) > 0)
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-1.5-flash", "models/gemini-2.0-flash-001"])

@@ -378,18 +378,18 @@ def test_sources_that_come_too_late_are_reported():
     assert isinstance(whole.parts[0], Text)
     assert whole.parts[0].citations == ()
     assert [str(loss) for loss in losses] == [
-        "dropped candidates[0].groundingMetadata: sources came after their text had ended"
+        "dropped candidates[0].groundingMetadata: Sources came after their text had ended."
     ]
 
 
 LOST = {
     "unknown beside the candidates": (
         {**chunk(finish="STOP"), "new": 1},
-        "dropped new: only gemini has this",
+        "dropped new: Only gemini has this field.",
     ),
     "a source without a text": (
         {"candidates": [{"groundingMetadata": SOURCES, "finishReason": "STOP"}]},
-        "dropped candidates[0].groundingMetadata.groundingChunks[0]: no text that it could support",
+        "dropped candidates[0].groundingMetadata.groundingChunks[0]: There is no text that it could support.",
     ),
     "unknown beside a candidate": (
         {
@@ -397,15 +397,15 @@ LOST = {
                 {"content": {"parts": []}, "logprobsResult": {}, "finishReason": "STOP", "avgLogprobs": 1}
             ]
         },
-        "dropped candidates[0].logprobsResult: only gemini has this",
+        "dropped candidates[0].logprobsResult: Only gemini has this field.",
     ),
     "another candidate": (
         {"candidates": [{"finishReason": "STOP"}, {"index": 1}]},
-        "dropped candidates[1]: only the first candidate is the answer",
+        "dropped candidates[1]: Only the first candidate is passed on.",
     ),
     "unknown in a part": (
         chunk({"text": "a", "new": 1}, finish="STOP"),
-        "dropped candidates[0].content.parts[0].new: only gemini has this",
+        "dropped candidates[0].content.parts[0].new: Only gemini has this field.",
     ),
 }
 

@@ -153,7 +153,7 @@ def test_a_cut_call_is_reported():
     losses = Losses()
     frames(*unfold(response(ToolCall("1", "f", "{", complete=False))), losses=losses)
     assert [str(loss) for loss in losses] == [
-        "dropped tool call: the reply was cut inside it, and an incomplete call must not run"
+        "dropped tool call: The reply was cut inside this call, so it must not run."
     ]
 
 

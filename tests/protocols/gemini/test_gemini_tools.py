@@ -185,7 +185,7 @@ HOSTED = {
     "search at some time": (
         {"googleSearch": {"timeRangeFilter": {}}},
         HostedTool("web_search"),
-        ["dropped tools[0].googleSearch.timeRangeFilter: only gemini has this"],
+        ["dropped tools[0].googleSearch.timeRangeFilter: Only gemini has this field."],
     ),
     "older search": ({"googleSearchRetrieval": {}}, HostedTool("web_search"), []),
     "fetch": ({"urlContext": {}}, HostedTool("web_fetch"), []),
@@ -194,7 +194,7 @@ HOSTED = {
     "computer": (
         {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
         HostedTool("computer"),
-        ["dropped tools[0].computerUse.environment: only gemini has this"],
+        ["dropped tools[0].computerUse.environment: Only gemini has this field."],
     ),
     "files": ({"fileSearch": {}}, HostedTool("file_search"), []),
     "MCP": (
@@ -210,14 +210,14 @@ HOSTED = {
         {"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "u", "timeout": "3s"}, "x": 1}]},
         HostedTool("mcp", "a", {"label": "a", "url": "u"}),
         [
-            "dropped tools[0].mcpServers[0].streamableHttpTransport.timeout: only gemini has this",
-            "dropped tools[0].mcpServers[0].x: only gemini has this",
+            "dropped tools[0].mcpServers[0].streamableHttpTransport.timeout: Only gemini has this field.",
+            "dropped tools[0].mcpServers[0].x: Only gemini has this field.",
         ],
     ),
     "unknown": (
         {"newTool": {}},
         HostedTool("other"),
-        ["dropped tools[0].newTool: only gemini has this"],
+        ["dropped tools[0].newTool: Only gemini has this field."],
     ),
 }
 
@@ -250,7 +250,7 @@ ENCODED = {
     "computer": (
         [HostedTool("computer", where="tools[0]")],
         [{"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}],
-        ["changed tools[0]: Gemini's computer tool has actions of its own"],
+        ["changed tools[0]: Gemini's computer tool has actions of its own."],
     ),
     "search with settings": (
         [
@@ -262,8 +262,8 @@ ENCODED = {
         ],
         [{"googleSearch": {}}],
         [
-            "dropped tools[0].max_uses: Gemini's web_search has no such setting",
-            "dropped tools[0].user_location: Gemini's web_search has no such setting",
+            "dropped tools[0].max_uses: Gemini's web_search has no such setting.",
+            "dropped tools[0].user_location: Gemini's web_search has no such setting.",
         ],
     ),
     "MCP": (
@@ -273,19 +273,19 @@ ENCODED = {
             )
         ],
         [{"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "u"}}]}],
-        ["dropped tools[0].allowed: Gemini's mcp has no such setting"],
+        ["dropped tools[0].allowed: Gemini's mcp has no such setting."],
     ),
     "MCP without a URL": (
         [HostedTool("mcp", settings={"label": "a"}, where="tools[0]")],
         None,
-        ["dropped tools[0]: Gemini needs the URL of an MCP server"],
+        ["dropped tools[0]: Gemini needs the URL of an MCP server."],
     ),
     "G93 what Gemini has not": (
         [HostedTool("image_generation", where="tools[0]"), HostedTool("file_search", where="tools[1]")],
         None,
         [
-            "dropped tools[0]: Gemini has no hosted image_generation tool that another's could become",
-            "dropped tools[1]: Gemini has no hosted file_search tool that another's could become",
+            "dropped tools[0]: Gemini has no hosted image_generation tool that takes its place.",
+            "dropped tools[1]: Gemini has no hosted file_search tool that takes its place.",
         ],
     ),
 }
@@ -307,7 +307,7 @@ def test_functions_beside_hosted_tools():
     body, losses = encode(*tools, model="gemini-2.5-flash")
     assert body["tools"] == [{"functionDeclarations": [{"name": "f"}]}]
     assert "toolConfig" not in body
-    assert losses == ["dropped tools[1]: the model takes no hosted tools beside functions"]
+    assert losses == ["dropped tools[1]: The model takes no hosted tools beside functions."]
     body, _ = encode(HostedTool("web_search"), model="gemini-2.5-flash")
     assert body["tools"] == [{"googleSearch": {}}]
 
@@ -316,7 +316,7 @@ def test_functions_beside_hosted_tools():
 
 VALIDATED = (
     "changed toolConfig.functionCallingConfig.mode: "
-    "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
+    "Other protocols have no VALIDATED. AUTO was sent, so calls need not conform to their schemas."
 )
 CHOICES = {
     "auto": ({"mode": "AUTO"}, ToolChoice("auto"), []),
@@ -335,7 +335,7 @@ CHOICES = {
     "in pieces": (
         {"mode": "AUTO", "streamFunctionCallArguments": True},
         ToolChoice("auto"),
-        ["dropped toolConfig.functionCallingConfig.streamFunctionCallArguments: only gemini has this"],
+        ["dropped toolConfig.functionCallingConfig.streamFunctionCallArguments: Only gemini has this field."],
     ),
 }
 
@@ -346,7 +346,7 @@ def test_choice(config: Wire, choice: ToolChoice, losses: list[str]):
     request, lost = decode(tools=tools, toolConfig={"functionCallingConfig": config, "retrievalConfig": {}})
     assert request.tool_choice is not None
     assert replace(request.tool_choice, extras=None) == choice
-    assert lost == ["dropped toolConfig.retrievalConfig: only gemini has this", *losses]
+    assert lost == ["dropped toolConfig.retrievalConfig: Only gemini has this field.", *losses]
     body = CODEC.encode_request(request, Losses())
     assert body["toolConfig"] == {"functionCallingConfig": config, "retrievalConfig": {}}
 
@@ -389,7 +389,7 @@ def test_choice_without_tools():
     assert encode(tool_choice=ToolChoice("auto"), parallel=False) == ({"contents": [HELLO]}, [])
     body, losses = encode(tool_choice=ToolChoice("required"))
     assert "toolConfig" not in body
-    assert losses == ["dropped tool_choice: there are no functions to choose from"]
+    assert losses == ["dropped tool_choice: There are no functions to choose from."]
 
 
 def test_parallel():
@@ -398,7 +398,7 @@ def test_parallel():
         encode(ToolDeclaration("f"), parallel=None)[1] == encode(ToolDeclaration("f"), parallel=True)[1] == []
     )
     assert encode(ToolDeclaration("f"), parallel=False)[1] == [
-        "dropped parallel: Gemini cannot be kept from calling several tools at once"
+        "dropped parallel: Gemini cannot be kept from calling several tools at once."
     ]
 
 

@@ -33,7 +33,7 @@ CALLED = {
     "content": None,
     "tool_calls": [call("c1", "look"), call("c2", "f")],
 }
-MOVED = "changed a.image: Chat takes no image in a tool result: it follows in a message"
+MOVED = "changed a.image: Chat takes no image in a tool result. It follows in a message."
 
 # Conversations from other protocols, and what they become.
 WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[str]]] = {
@@ -56,7 +56,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (user(Text("hi")),),
         {"system": (Text("a"), Text("b", where="system[1]")), "model": "deepseek-chat"},
         [{"role": "system", "content": "a\n\nb"}, {"role": "user", "content": "hi"}],
-        ["changed system[1]: joined to the text before it"],
+        ["changed system[1]: It was joined to the text before it."],
     ),
     "G54 G56 system in mid-conversation stays, and is never a developer": (
         (user(Text("hi")), Message("developer", (Text("now"),)), user(Text("ho"))),
@@ -91,7 +91,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
                 "tool_calls": [call("c1", "f")],
             }
         ],
-        ["changed content[2]: Chat puts the text of a message before its calls"],
+        ["changed content[2]: Chat puts the text of a message before its calls."],
     ),
     "an empty assistant falls away": (
         (user(Text("a")), assistant(Text(""))),
@@ -228,7 +228,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
                 ],
             },
         ],
-        ["changed doc: Chat takes no document in a tool result: it follows in a message"],
+        ["changed doc: Chat takes no document in a tool result. It follows in a message."],
     ),
     "text file of a result stands in it": (
         (
@@ -240,7 +240,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         ),
         {},
         [{"role": "tool", "tool_call_id": "c1", "content": "a.txt:\nhi"}],
-        ["changed doc: Chat takes no plain text files: the text stands in the message"],
+        ["changed doc: Chat takes no plain text files. The text stands in the message."],
     ),
     "Mistral wants an assistant between a result and the user": (
         (user(ToolResult("c1", "f", (Text("1"),)), Text("well?")),),
@@ -250,25 +250,25 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
             {"role": "assistant", "content": "OK"},
             {"role": "user", "content": "well?"},
         ],
-        ["invented assistant message: this upstream wants one between result and user"],
+        ["invented assistant message: This upstream demands one between a result and the user."],
     ),
     "failed result": (
         (user(ToolResult("c1", "f", (Text("no such file"),), failed=True, where="r")),),
         {},
         [{"role": "tool", "tool_call_id": "c1", "content": "Error: no such file"}],
-        ["changed r: Chat has no flag for a failed result: the text says it"],
+        ["changed r: Chat has no field for the failure of a tool. The text says it."],
     ),
     "failed result that says so": (
         (user(ToolResult("c1", "f", (Text('{"error": "x"}'),), failed=True, where="r")),),
         {},
         [{"role": "tool", "tool_call_id": "c1", "content": '{"error": "x"}'}],
-        ["changed r: Chat has no flag for a failed result: the text says it"],
+        ["changed r: Chat has no field for the failure of a tool. The text says it."],
     ),
     "failed result without a word": (
         (user(ToolResult("c1", "f", failed=True, where="r")),),
         {},
         [{"role": "tool", "tool_call_id": "c1", "content": "Error: the tool call failed"}],
-        ["changed r: Chat has no flag for a failed result: the text says it"],
+        ["changed r: Chat has no field for the failure of a tool. The text says it."],
     ),
     "audio": (
         (user(Media("audio", "audio/wav", Base64("QQ=="))),),
@@ -285,7 +285,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (user(Media("audio", "audio/ogg", Base64("QQ=="), where="a")),),
         {},
         [{"role": "user", "content": [{"type": "text", "text": "[audio of type audio/ogg left out]"}]}],
-        ["dropped a: Chat takes no audio of this form (audio/ogg)"],
+        ["dropped a: Chat takes no audio of this form (audio/ogg)."],
     ),
     "PDF without a name": (
         (user(Media("document", "application/pdf", Base64(PDF), where="d")),),
@@ -304,31 +304,31 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
                 ],
             }
         ],
-        ["invented d.filename: Chat wants a name beside a file: document.pdf"],
+        ["invented d.filename: Chat needs a name beside a file. document.pdf was sent."],
     ),
     "PDF by address": (
         (user(Media("document", "application/pdf", Url("https://a/b.pdf"), where="d")),),
         {},
         [{"role": "user", "content": [{"type": "text", "text": "[document: https://a/b.pdf]"}]}],
-        ["changed d: Chat takes no file by address: the address is sent as text"],
+        ["changed d: Chat takes no files by address. The address was sent as text."],
     ),
     "file of another provider": (
         (user(Media("document", "", FileId("f", "anthropic"), where="d")),),
         {},
         [{"role": "user", "content": [{"type": "text", "text": "[document of type unknown left out]"}]}],
-        ["dropped d: Chat takes no document of this form (unknown type)"],
+        ["dropped d: Chat takes no document of this form (unknown type)."],
     ),
     "picture of an assistant": (
         (assistant(Text("see"), IMAGE),),
         {},
         [{"role": "assistant", "content": "see"}],
-        ["dropped a.image: Chat has no image in an assistant message"],
+        ["dropped a.image: Chat has no image in a message of the assistant."],
     ),
     "sources of an assistant": (
         (assistant(Text("fact", (Citation("https://a"),), where="t")),),
         {},
         [{"role": "assistant", "content": "fact"}],
-        ["dropped t.citations: Chat takes no sources in a history"],
+        ["dropped t.citations: Chat takes no sources in a history."],
     ),
     "a foreign part was reported by whoever read it": (
         (assistant(Text("a"), Foreign("anthropic", {"type": "server_tool_use"})),),
@@ -340,19 +340,19 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (user(ToolCall("c", "f", where="x")),),
         {},
         [{"role": "user", "content": [{"type": "text", "text": "[toolcall left out]"}]}],
-        ["dropped x: Chat has no place for this ToolCall here"],
+        ["dropped x: Chat has no place for this ToolCall here."],
     ),
     "a result in an assistant's mouth": (
         (assistant(Text("a"), ToolResult("c", "f", where="x")),),
         {},
         [{"role": "assistant", "content": "a"}],
-        ["dropped x: Chat has no results in an assistant message"],
+        ["dropped x: Chat has no results in a message of the assistant."],
     ),
     "G104 reasoning for a closed validator": (
         (assistant(Reasoning("hm", where="content[0]"), Text("ok")),),
         {},
         [{"role": "assistant", "content": "ok"}],
-        ["dropped content[0]: this upstream takes no reasoning back"],
+        ["dropped content[0]: This upstream takes no reasoning back."],
     ),
     "G102 reasoning for a model that takes it back": (
         (assistant(Reasoning("hm"), Reasoning("so"), Text("ok")),),
@@ -377,7 +377,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
             },
             {"role": "assistant", "content": "b", "reasoning_content": "hm"},
         ],
-        ["invented reasoning: this upstream wants reasoning on each of its turns"],
+        ["invented reasoning: This upstream demands reasoning on each of its messages."],
     ),
     "reasoning alone": (
         (assistant(Reasoning("hm")),),
@@ -424,7 +424,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (assistant(Reasoning("", True, state=State(OURS, "{"), where="r"), Text("ok")),),
         {},
         [{"role": "assistant", "content": "ok"}],
-        ["dropped r: this upstream takes no reasoning back"],
+        ["dropped r: This upstream takes no reasoning back."],
     ),
 }
 
@@ -496,7 +496,7 @@ def test_foreign_state_is_never_sent_to_an_upstream() -> None:
     messages, _ = decode({"role": "assistant", "content": "ok", "reasoning_details": [entry]})
     wires, losses = encode(*messages)
     assert wires == [{"role": "assistant", "content": "ok"}]
-    assert losses == ["dropped messages[0].reasoning_details: this upstream takes no reasoning back"]
+    assert losses == ["dropped messages[0].reasoning_details: This upstream takes no reasoning back."]
 
 
 def test_a_broken_seal_is_read_as_state_of_ours_and_kept_back() -> None:

@@ -42,7 +42,7 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
     "user with name": (
         {"role": "user", "name": "ann", "content": "hi"},
         user(Text("hi")),
-        ["dropped messages[0].name: only openai-chat has this"],
+        ["dropped messages[0].name: Only openai-chat has this field."],
     ),
     "user empty": ({"role": "user", "content": ""}, user(), []),
     "user null name": ({"role": "user", "content": "hi", "name": None}, user(Text("hi")), []),
@@ -50,8 +50,8 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
         {"role": "user", "content": [{"type": "text", "text": "a", "x": 1}], "y": {"z": 1}},
         user(Text("a")),
         [
-            "dropped messages[0].content[0].x: only openai-chat has this",
-            "dropped messages[0].y: only openai-chat has this",
+            "dropped messages[0].content[0].x: Only openai-chat has this field.",
+            "dropped messages[0].y: Only openai-chat has this field.",
         ],
     ),
     "image by address": (
@@ -168,7 +168,7 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
     "unknown part": (
         {"role": "user", "content": [{"type": "hologram", "x": 1}]},
         user(Foreign(OURS, {"type": "hologram", "x": 1})),
-        ["dropped messages[0].content[0]: a part of type hologram is only understood by openai-chat"],
+        ["dropped messages[0].content[0]: Only openai-chat understands a part of type hologram."],
     ),
     "assistant text": ({"role": "assistant", "content": "ok"}, assistant(Text("ok")), []),
     "assistant with null fields": (
@@ -266,7 +266,7 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
     "spoken reply": (
         {"role": "assistant", "content": None, "audio": {"id": "audio_1"}},
         assistant(Foreign(OURS, {"audio": {"id": "audio_1"}})),
-        ["dropped messages[0].audio: only openai-chat understands spoken replies"],
+        ["dropped messages[0].audio: Only openai-chat understands spoken replies."],
     ),
     "G103 reasoning_content": (
         {"role": "assistant", "content": "ok", "reasoning_content": "hm"},

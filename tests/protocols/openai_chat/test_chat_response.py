@@ -132,13 +132,13 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         completion({"content": "x"}, "error"),
         [Text("x")],
         Stop("other", "error"),
-        ["changed choices[0].finish_reason: no other protocol has a word for error: sent as the nearest one"],
+        ["changed choices[0].finish_reason: No other protocol knows error. The nearest reason was sent."],
     ),
     "a finish nobody knows": (
         completion({"content": "x"}, "eos"),
         [Text("x")],
         Stop("other", "eos"),
-        ["changed choices[0].finish_reason: no other protocol has a word for eos: sent as the nearest one"],
+        ["changed choices[0].finish_reason: No other protocol knows eos. The nearest reason was sent."],
     ),
     "no finish": (completion({"content": "x"}, None), [Text("x")], Stop("end", ""), []),
     "an empty finish": (completion({"content": "x"}, ""), [Text("x")], Stop("end", ""), []),
@@ -186,8 +186,8 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         [Text("fact", (Citation(""),))],
         Stop("end", "stop"),
         [
-            "dropped choices[0].message.annotations[0].type: only openai-chat has this",
-            "dropped choices[0].message.annotations[0].file: only openai-chat has this",
+            "dropped choices[0].message.annotations[0].type: Only openai-chat has this field.",
+            "dropped choices[0].message.annotations[0].file: Only openai-chat has this field.",
         ],
     ),
     "empty annotations": (
@@ -200,7 +200,7 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         completion({"content": None, "audio": {"id": "a", "data": "QQ=="}}),
         [Foreign(OURS, {"audio": {"id": "a", "data": "QQ=="}})],
         Stop("end", "stop"),
-        ["dropped choices[0].message.audio: only openai-chat understands spoken replies"],
+        ["dropped choices[0].message.audio: Only openai-chat understands spoken replies."],
     ),
     "not spoken": (
         completion({"content": "x", "audio": {"id": "", "data": "", "expires_at": 0}}),
@@ -213,8 +213,8 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         [Text("x")],
         Stop("end", "stop"),
         [
-            "dropped choices[0].message.executed_tools: only openai-chat has this",
-            "dropped citations: only openai-chat has this",
+            "dropped choices[0].message.executed_tools: Only openai-chat has this field.",
+            "dropped citations: Only openai-chat has this field.",
         ],
     ),
     "bookkeeping": (
@@ -263,7 +263,7 @@ def test_logprobs_are_reported_where_there_are_any() -> None:
     body["choices"][0]["logprobs"] = {"content": None, "refusal": None}
     assert decode(body)[1] == []
     body["choices"][0]["logprobs"] = {"content": [{"token": "x"}]}
-    assert decode(body)[1] == ["dropped choices[0].logprobs: only openai-chat has this"]
+    assert decode(body)[1] == ["dropped choices[0].logprobs: Only openai-chat has this field."]
 
 
 def test_the_first_choice_is_the_reply() -> None:
@@ -273,14 +273,14 @@ def test_the_first_choice_is_the_reply() -> None:
     )
     response, losses = decode(copy.deepcopy(body))
     assert [bare(part) for part in response.parts] == [Text("a")]
-    assert losses == ["dropped choices[1]: only the first choice is the reply"]
+    assert losses == ["dropped choices[1]: Only the first choice is passed on."]
     assert CODEC.encode_response(response, Losses()) == body
 
 
 def test_a_nameless_call_is_reported_and_left_out() -> None:
     response, losses = decode(completion({"content": None, "tool_calls": [call("c1", ""), call("c2", "g")]}))
     assert [bare(part) for part in response.parts] == [ToolCall("c2", "g", "{}")]
-    assert losses == ["dropped choices[0].message.tool_calls[0]: a call without a name cannot run"]
+    assert losses == ["dropped choices[0].message.tool_calls[0]: A call without a name cannot run."]
 
 
 def test_a_stop_that_a_dialect_found_wins_over_the_old_word() -> None:
@@ -368,7 +368,7 @@ WRITTEN: dict[str, tuple[Response, Wire, str, list[str]]] = {
         reply(Text("a"), Text("b", where="content[1]")),
         {"content": "ab"},
         "stop",
-        ["changed content[1]: joined to the text before it"],
+        ["changed content[1]: It was joined to the text before it."],
     ),
     "calls": (
         reply(ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "g"), stop=Stop("tool_calls", "tool_use")),
@@ -389,7 +389,7 @@ WRITTEN: dict[str, tuple[Response, Wire, str, list[str]]] = {
         reply(Text("a"), ToolCall("c1", "f", '{"a', complete=False), stop=Stop("length")),
         {"content": "a"},
         "length",
-        ["dropped tool call: the reply was cut inside it, and an incomplete call must not run"],
+        ["dropped tool call: The reply was cut inside this call, so it must not run."],
     ),
     "refusal": (reply(Refusal("no"), stop=Stop("refusal")), {"content": None, "refusal": "no"}, "stop", []),
     "G29 refusal without words": (reply(stop=Stop("refusal")), {"content": None}, "content_filter", []),
@@ -488,7 +488,7 @@ WRITTEN: dict[str, tuple[Response, Wire, str, list[str]]] = {
             ],
         },
         "stop",
-        ["changed text: joined to the text before it"],
+        ["changed text: It was joined to the text before it."],
     ),
     "picture": (
         reply(Text("see"), PNG),
@@ -503,13 +503,13 @@ WRITTEN: dict[str, tuple[Response, Wire, str, list[str]]] = {
         reply(Media("audio", "audio/wav", Base64("QQ=="), where="p")),
         {"content": None},
         "stop",
-        ["dropped p: Chat has no audio in an assistant message"],
+        ["dropped p: Chat has no audio in a message of the assistant."],
     ),
     "G44 text after a call": (
         reply(ToolCall("c1", "f", "{}"), Text("b", where="content[1]"), stop=Stop("tool_calls")),
         {"content": "b", "tool_calls": [call("c1", "f")]},
         "tool_calls",
-        ["changed content[1]: Chat puts the text of a message before its calls"],
+        ["changed content[1]: Chat puts the text of a message before its calls."],
     ),
 }
 
@@ -557,7 +557,7 @@ def test_a_client_that_declares_functions_gets_a_function_call() -> None:
     assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] == "function_call"
     assert [str(loss) for loss in losses] == [
-        "dropped second: a client that declares functions takes one call at a time"
+        "dropped second: A client that declares functions takes one call at a time."
     ]
 
 

@@ -222,7 +222,7 @@ STREAMS: dict[str, tuple[list[Any], str, list[Wire], str, list[str]]] = {
             },
         ],
         "stop",
-        ["changed text: joined to the text before it"],
+        ["changed text: It was joined to the text before it."],
     ),
     "picture": (
         [Text("see"), Media("image", "image/png", Base64("QQ=="))],
@@ -243,7 +243,7 @@ STREAMS: dict[str, tuple[list[Any], str, list[Wire], str, list[str]]] = {
         "end",
         [{"role": "assistant", "content": "a"}],
         "stop",
-        ["dropped p: Chat has no audio in a reply"],
+        ["dropped p: Chat has no audio in a reply."],
     ),
     "speech of Chat itself": (
         [Foreign("openai-chat", {"audio": {"id": "a"}})],
@@ -268,7 +268,7 @@ STREAMS: dict[str, tuple[list[Any], str, list[Wire], str, list[str]]] = {
             {"content": "b"},
         ],
         "tool_calls",
-        ["changed content[1]: Chat puts the text of a message before its calls"],
+        ["changed content[1]: Chat puts the text of a message before its calls."],
     ),
     "context full": ([Text("a")], "context_full", [{"role": "assistant", "content": "a"}], "length", []),
     "filter": ([Text("a")], "content_filter", [{"role": "assistant", "content": "a"}], "content_filter", []),
@@ -362,4 +362,4 @@ def test_a_client_that_declares_functions_gets_a_function_call() -> None:
         chunk({}, "function_call"),
         b"[DONE]",
     ]
-    assert losses == ["dropped second: a client that declares functions takes one call at a time"]
+    assert losses == ["dropped second: A client that declares functions takes one call at a time."]

@@ -104,7 +104,7 @@ def test_g14_a_call_that_the_network_cut_is_incomplete() -> None:
 LOSSES: dict[str, tuple[list[Any], list[str]]] = {
     "G07 a name that never comes": (
         [chunk({"content": "a"}), calls(piece(0, "c9", None, "{}")), END, DONE],
-        ["dropped c9: a call whose name never came cannot run"],
+        ["dropped c9: The name of this call never came, so it cannot run."],
     ),
     "another choice": (
         [
@@ -113,7 +113,7 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             END,
             DONE,
         ],
-        ["dropped choices[1]: only the first choice is the reply"],
+        ["dropped choices[1]: Only the first choice is passed on."],
     ),
     "probabilities": (
         [
@@ -121,14 +121,14 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             END,
             DONE,
         ],
-        ["dropped choices[0].logprobs: only openai-chat has this"],
+        ["dropped choices[0].logprobs: Only openai-chat has this field."],
     ),
     "unknown fields": (
         [chunk({"content": "a", "magic": 1}, x_new=1), {**END, "citations": ["https://a"]}, DONE],
         [
-            "dropped x_new: only openai-chat has this",
-            "dropped choices[0].delta.magic: only openai-chat has this",
-            "dropped citations: only openai-chat has this",
+            "dropped x_new: Only openai-chat has this field.",
+            "dropped choices[0].delta.magic: Only openai-chat has this field.",
+            "dropped citations: Only openai-chat has this field.",
         ],
     ),
     "sources without a text": (
@@ -142,7 +142,7 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             END,
             DONE,
         ],
-        ["dropped choices[0].delta.annotations: no text came that they could support"],
+        ["dropped choices[0].delta.annotations: No text came that they could support."],
     ),
     "an error after the finish, which stands (OpenRouter)": (
         [
@@ -151,7 +151,7 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             chunk({}, error={"code": 400, "message": "limit"}),
             DONE,
         ],
-        ["dropped error: only openai-chat has this"],
+        ["dropped error: Only openai-chat has this field."],
     ),
     "bookkeeping": (
         [chunk({"content": "a"}, obfuscation="xx", service_tier="d", system_fingerprint="f"), END, DONE],
@@ -171,7 +171,7 @@ def test_what_a_stream_loses(row: tuple[list[Any], list[str]]) -> None:
 
 def test_unknown_fields_of_a_call_are_reported() -> None:
     _, losses = decode(calls(piece(0, "c9", "f", "{}", x_new=1)), chunk({}, "tool_calls"), DONE)
-    assert losses == ["dropped choices[0].delta.tool_calls.x_new: only openai-chat has this"]
+    assert losses == ["dropped choices[0].delta.tool_calls.x_new: Only openai-chat has this field."]
 
 
 def test_a_second_choice_leaves_the_first_alone() -> None:

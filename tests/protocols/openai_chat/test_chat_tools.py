@@ -65,8 +65,8 @@ DECLARED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
         {"tools": [{**function(x=1), "y": 2}]},
         ToolDeclaration("weather"),
         [
-            "dropped tools[0].y: only openai-chat has this",
-            "dropped tools[0].function.x: only openai-chat has this",
+            "dropped tools[0].y: Only openai-chat has this field.",
+            "dropped tools[0].function.x: Only openai-chat has this field.",
         ],
     ),
     "custom": (
@@ -215,8 +215,8 @@ WRITTEN: dict[str, tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]] = 
         ToolDeclaration("a", namespace="mcp", deferred=True, where="t"),
         {"tools": [function("a", parameters=EMPTY)]},
         [
-            "dropped t.namespace: Chat has no namespaces",
-            "changed t.defer_loading: Chat loads every tool at once",
+            "dropped t.namespace: Chat has no namespaces.",
+            "changed t.defer_loading: Chat loads every tool at once.",
         ],
     ),
     "G95 web search": (
@@ -228,7 +228,7 @@ WRITTEN: dict[str, tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]] = 
                 "user_location": {"type": "approximate", "approximate": {"city": "Rome"}},
             }
         },
-        ["dropped tools[0].max_uses: Chat's web search has no such setting"],
+        ["dropped tools[0].max_uses: Chat's web search has no such setting."],
     ),
     "G95 web search at a search model": (
         "gpt-5-search-api",
@@ -240,19 +240,19 @@ WRITTEN: dict[str, tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]] = 
         "gpt-5",
         SEARCH,
         {},
-        ["dropped tools[0]: only the search models take web search on Chat"],
+        ["dropped tools[0]: On Chat only the search models take web search."],
     ),
     "B3 web search at a server of which nothing is known": (
         "some-model",
         SEARCH,
         {},
-        ["dropped tools[0]: only the search models take web search on Chat"],
+        ["dropped tools[0]: On Chat only the search models take web search."],
     ),
     "G93 another hosted tool": (
         "m",
         HostedTool("code_execution", where="tools[0]"),
         {},
-        ["dropped tools[0]: Chat has no hosted code_execution tool"],
+        ["dropped tools[0]: Chat has no hosted code_execution tool."],
     ),
 }
 
@@ -324,7 +324,7 @@ CHOSEN: dict[str, tuple[str, ToolChoice, Any, list[str], list[str]]] = {
         ToolChoice("auto", ("a",)),
         "auto",
         ["a"],
-        ["changed tool_choice: this upstream cannot name a subset: only the allowed tools are sent"],
+        ["changed tool_choice: This upstream knows no subset of tools. Only the allowed ones were sent."],
     ),
 }
 
@@ -359,7 +359,7 @@ def test_g63_parallel_null_is_no_choice() -> None:
 def test_g61_neither_choice_nor_parallel_without_tools() -> None:
     body, losses = encode(tool_choice=ToolChoice("required"), parallel=False)
     assert body == {}
-    assert losses == ["dropped tool_choice: there are no tools to choose from"]
+    assert losses == ["dropped tool_choice: There are no tools to choose from."]
     assert encode(tool_choice=ToolChoice("auto"), parallel=True) == ({}, [])
 
 

@@ -88,7 +88,7 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
     "a shell call whose arguments are no object": (
         [Message("assistant", (ToolCall("e", "local_shell", "ls", "local_shell", where="x"),))],
         [{"type": "local_shell_call", "call_id": "e", "action": {"type": "exec", "command": [], "env": {}}}],
-        ["dropped x.arguments: a call of local_shell takes an object: its arguments are lost"],
+        ["dropped x.arguments: A call of local_shell takes an object, so its arguments were left out."],
     ),
     "results of every kind": (
         [
@@ -139,8 +139,8 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
             {"type": "function_call_output", "call_id": "e", "output": "Error: the tool failed"},
         ],
         [
-            "changed r0: openai-responses has no flag for failed results: the text begins with Error",
-            "changed r2: openai-responses has no flag for failed results: the text begins with Error",
+            "changed r0: openai-responses has no field for the failure of a tool. The text says it.",
+            "changed r2: openai-responses has no field for the failure of a tool. The text says it.",
         ],
     ),
     "G75 an image": (
@@ -247,17 +247,17 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
             {"type": "message", "role": "assistant", "content": "[image of type image/png left out]"},
         ],
         [
-            "dropped a: openai-responses takes no audio of this form (audio/wav) here",
-            "dropped b: openai-responses takes no video of this form (video/mp4) here",
-            "dropped c: openai-responses takes no image of this form (image/heic) here",
-            "dropped d: openai-responses takes no image of this form (unknown type) here",
-            "dropped e: openai-responses takes no image of this form (image/png) here",
+            "dropped a: openai-responses takes no audio of this form (audio/wav) here.",
+            "dropped b: openai-responses takes no video of this form (video/mp4) here.",
+            "dropped c: openai-responses takes no image of this form (image/heic) here.",
+            "dropped d: openai-responses takes no image of this form (unknown type) here.",
+            "dropped e: openai-responses takes no image of this form (image/png) here.",
         ],
     ),
     "a refusal": (
         [Message("assistant", (Refusal("no", where="x"),))],
         [{"type": "message", "role": "assistant", "content": "no"}],
-        ["changed x: a refusal goes back as its text"],
+        ["changed x: A refusal goes back as its text."],
     ),
     "own reasoning comes back": (
         [
@@ -285,14 +285,14 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
         ],
         [{"type": "message", "role": "assistant", "content": "a"}],
         [
-            "dropped r: openai-responses takes back only reasoning that it encrypted",
-            "dropped s: openai-responses takes back only reasoning that it encrypted",
+            "dropped r: openai-responses takes back only reasoning that it encrypted.",
+            "dropped s: openai-responses takes back only reasoning that it encrypted.",
         ],
     ),
     "reasoning that nothing follows": (
         [Message("assistant", (Text("a"), Reasoning("hm", state=STATE)), where="m")],
         [{"type": "message", "role": "assistant", "content": "a"}],
-        ["dropped m: reasoning that nothing follows is refused"],
+        ["dropped m: Nothing follows this reasoning, and such reasoning is refused."],
     ),
     "G106 what stood after reasoning that was taken away loses its id": (
         [replace(NATIVE, parts=(replace(NATIVE.parts[0], state=None), *NATIVE.parts[1:]))],
@@ -300,7 +300,7 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
             {"type": "message", "role": "assistant", "content": "well", "phase": "commentary"},
             CALL,
         ],
-        ["dropped input[0]: openai-responses takes back only reasoning that it encrypted"],
+        ["dropped input[0]: openai-responses takes back only reasoning that it encrypted."],
     ),
     "parts of other origins": (
         [
@@ -313,7 +313,7 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
     "what no message can hold": (
         [Message("user", (ToolCall("c", "f", where="x"),))],
         [],
-        ["dropped x: a message of openai-responses cannot hold it"],
+        ["dropped x: A message of openai-responses cannot hold it."],
     ),
 }
 

@@ -414,4 +414,4 @@ def test_places_are_spelled_as_in_the_body():
     )
     assert request.messages[1].parts[0].where == "input[1].content[0]"
     assert request.messages[2].parts[0].where == "input[2]"
-    assert losses == ["dropped input[1].content[0].new: only openai-responses has this"]
+    assert losses == ["dropped input[1].content[0].new: Only openai-responses has this field."]

@@ -13,58 +13,56 @@ FOREIGN_ROWS: dict[str, tuple[Wire, str, str]] = {
     "a web search": (
         {"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "x"}},
         '[web_search: {"query":"x"}]',
-        "changed input[1]: an item of type web_search_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type web_search_call. "
+        "It was sent as text.",
     ),
     "code that ran": (
         {"type": "code_interpreter_call", "code": "1+1", "outputs": [{"type": "logs", "logs": "2"}]},
         "```\n1+1\n```\nOutput:\n```\n2\n```",
-        "changed input[1]: an item of type code_interpreter_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type code_interpreter_call. "
+        "It was sent as text.",
     ),
     "a call of an MCP server": (
         {"type": "mcp_call", "name": "m", "arguments": "{}", "output": "o"},
         "[m: {}]\no",
-        "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type mcp_call. It was sent as text.",
     ),
     "a search in files": (
         {"type": "file_search_call", "queries": ["q"], "results": [{"text": "t"}, {}]},
         '[file_search: ["q"]]\nt',
-        "changed input[1]: an item of type file_search_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type file_search_call. "
+        "It was sent as text.",
     ),
     "a shell command that the server ran": (
         {"type": "shell_call", "environment": {"type": "container_auto"}, "action": {"commands": ["ls"]}},
         '[shell: ["ls"]]',
-        "changed input[1]: an item of type shell_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type shell_call. "
+        "It was sent as text.",
     ),
     "an MCP server that failed": (
         {"type": "mcp_call", "name": "m", "arguments": "{}", "error": "down"},
         '[m: {}]\nfailed: "down"',
-        "changed input[1]: an item of type mcp_call is only understood by openai-responses: "
-        "it is sent as text",
+        "changed input[1]: Only openai-responses understands an item of type mcp_call. It was sent as text.",
     ),
     "a search without a query": (
         {"type": "web_search_call", "id": "w"},
         "",
-        "dropped input[1]: an item of type web_search_call is only understood by openai-responses",
+        "dropped input[1]: Only openai-responses understands an item of type web_search_call.",
     ),
     "G108 a reference": (
         {"type": "item_reference", "id": "x"},
         "",
-        "dropped input[1]: it names an item that only the server holds, which is not in this request",
+        "dropped input[1]: It names an item that only the server holds. The item is not in this request.",
     ),
     "a compaction": (
         {"type": "compaction", "encrypted_content": "x"},
         "",
-        "dropped input[1]: it stands for earlier turns, which only their server can read",
+        "dropped input[1]: It stands for earlier turns. Only their server can read it.",
     ),
     "something new": (
         {"type": "something_new"},
         "",
-        "dropped input[1]: an item of type something_new is only understood by openai-responses",
+        "dropped input[1]: Only openai-responses understands an item of type something_new.",
     ),
 }
 
@@ -172,22 +170,22 @@ def test_b10_a_call_that_a_program_made_is_reported():
     caller = {"type": "program", "caller_id": "p"}
     assert decode([USER, {**CALL, "caller": {"type": "direct"}}, OUTPUT])[1] == []
     assert decode([USER, {**CALL, "caller": caller}, {**OUTPUT, "caller": caller}])[1] == [
-        "dropped input[1].caller: only openai-responses has this",
-        "dropped input[2].caller: only openai-responses has this",
+        "dropped input[1].caller: Only openai-responses has this field.",
+        "dropped input[2].caller: Only openai-responses has this field.",
     ]
 
 
 def test_d12_phase_citations_and_found_tools_are_reported():
     assert decode([USER, {**REPLY, "phase": "commentary"}])[1] == [
-        "dropped input[1].phase: only openai-responses has this"
+        "dropped input[1].phase: Only openai-responses has this field."
     ]
     cited = Text("a", (Citation("https://x.org"),), where="w")
     assert encode(Message("user", (Text("q"),)), Message("assistant", (cited,)))[1] == [
-        "dropped w.citations: openai-responses takes no foreign sources"
+        "dropped w.citations: openai-responses takes no sources of others."
     ]
     found = {"type": "tool_search_output", "execution": "server", "tools": [], "call_id": None}
     assert decode([USER, found])[1] == [
-        "changed input[1]: the tools that it found are declared with the others"
+        "changed input[1]: The tools that it found are declared with the others."
     ]
 
 

@@ -189,17 +189,17 @@ PARTS: dict[str, tuple[list[Wire], list[AnyPart], list[str]]] = {
     "citations of files": (
         [{**MESSAGE, "content": [{**TEXT, "annotations": [{"type": "file_path", "file_id": "f"}]}]}],
         [Text("hi", (Citation(""),))],
-        ["dropped output[0].content[0].annotations[0]: only openai-responses has this"],
+        ["dropped output[0].content[0].annotations[0]: Only openai-responses has this citation."],
     ),
     "logprobs": (
         [{**MESSAGE, "content": [{**TEXT, "logprobs": [{"token": "h"}]}]}],
         [Text("hi")],
-        ["dropped output[0].content[0].logprobs: only openai-responses has this"],
+        ["dropped output[0].content[0].logprobs: Only openai-responses has this field."],
     ),
     "hosted calls": (
         [{"type": "web_search_call", "id": "ws_1"}],
         [Foreign(OWN, {"type": "web_search_call", "id": "ws_1"})],
-        ["dropped output[0]: an item of type web_search_call is only understood by openai-responses"],
+        ["dropped output[0]: Only openai-responses understands an item of type web_search_call."],
     ),
 }
 
@@ -267,7 +267,7 @@ def test_the_rest_of_a_response():
     response, losses = decode(body(MESSAGE, service_tier="default", billing={}, new=1))
     assert (response.id, response.model, response.created) == ("resp_1", "gpt-5", 1790000000)
     assert response.usage == Usage(10, 7, 4, 1, 3)
-    assert losses == ["dropped new: only openai-responses has this"]
+    assert losses == ["dropped new: Only openai-responses has this field."]
 
 
 ENCODED: dict[str, tuple[list[AnyPart], list[Wire], list[str]]] = {
@@ -391,7 +391,7 @@ ENCODED: dict[str, tuple[list[AnyPart], list[Wire], list[str]]] = {
     "audio": (
         [Media("audio", "audio/wav", Base64("x"), where="a")],
         [{**MESSAGE, "id": "msg_1_0", "content": [{**TEXT, "text": "[audio of type audio/wav left out]"}]}],
-        ["dropped a: openai-responses takes no audio of this form (audio/wav) here"],
+        ["dropped a: openai-responses takes no audio of this form (audio/wav) here."],
     ),
 }
 

@@ -124,8 +124,8 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
         {"reasoning": {"effort": "hyper", "context": "all_turns"}},
         Settings(),
         [
-            "dropped reasoning.effort hyper: only openai-responses has this",
-            "dropped reasoning.context: only openai-responses has this",
+            "dropped reasoning.effort hyper: Only openai-responses has this effort.",
+            "dropped reasoning.context: Only openai-responses has this field.",
         ],
     ),
     "a schema": (
@@ -152,7 +152,7 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
     "a format that only this protocol has": (
         {"text": {"format": {"type": "grammar"}}},
         Settings(),
-        ["dropped text.format grammar: only openai-responses has this"],
+        ["dropped text.format grammar: Only openai-responses has this format."],
     ),
     "who and what": (
         {
@@ -175,7 +175,7 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
             ]
         },
         Settings(logprobs=True),
-        ["dropped include file_search_call.results: only openai-responses has this"],
+        ["dropped include file_search_call.results: Only openai-responses has this item."],
     ),
     "bookkeeping is not reported": (
         {
@@ -191,20 +191,20 @@ DECODED: dict[str, tuple[Wire, Settings, list[str]]] = {
     "G109 turns that only the server has": (
         {"previous_response_id": "resp_1"},
         Settings(),
-        ["dropped previous_response_id: the earlier turns it stands for are not in this request"],
+        ["dropped previous_response_id: It stands for earlier turns, which are not in this request."],
     ),
     "a conversation": (
         {"conversation": "conv_1"},
         Settings(),
-        ["dropped conversation: the earlier turns it stands for are not in this request"],
+        ["dropped conversation: It stands for earlier turns, which are not in this request."],
     ),
     "the rest is reported": (
         {"truncation": "auto", "max_tool_calls": 2, "something_new": 0},
         Settings(),
         [
-            "dropped truncation: only openai-responses has this",
-            "dropped max_tool_calls: only openai-responses has this",
-            "dropped something_new: only openai-responses has this",
+            "dropped truncation: Only openai-responses has this field.",
+            "dropped max_tool_calls: Only openai-responses has this field.",
+            "dropped something_new: Only openai-responses has this field.",
         ],
     ),
 }
@@ -246,8 +246,8 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         {"temperature": 0.5, "top_p": 0.9},
         {},
         [
-            "dropped temperature: a model that reasons takes no sampling settings",
-            "dropped top_p: a model that reasons takes no sampling settings",
+            "dropped temperature: A model that reasons takes no sampling settings.",
+            "dropped top_p: A model that reasons takes no sampling settings.",
         ],
     ),
     "its reasoning is off": (
@@ -268,25 +268,25 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         "gpt-5",
         {"effort": "xhigh"},
         {"reasoning": {"effort": "high"}},
-        ["changed effort: the model takes no effort xhigh: high"],
+        ["changed effort: The model takes no effort xhigh. It gets high."],
     ),
     "G107 no effort for an older model": (
         "o3",
         {"effort": "none"},
         {"reasoning": {"effort": "low"}},
-        ["changed effort: the model takes no effort none: low"],
+        ["changed effort: The model takes no effort none. It gets low."],
     ),
     "effort for a model that does not reason": (
         "gpt-4o",
         {"effort": "high", "show_reasoning": True},
         {},
-        ["dropped effort: the model does not reason"],
+        ["dropped effort: The model does not reason."],
     ),
     "a budget": (
         "some-model",
         {"budget": 8000},
         {"reasoning": {"effort": "medium"}},
-        ["changed budget: openai-responses counts no thinking tokens: said as effort medium"],
+        ["changed budget: openai-responses takes an effort and no budget. medium was sent."],
     ),
     "a budget of nothing": (
         "some-model",
@@ -338,19 +338,19 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         "some-model",
         {"user": "x" * 65},
         {"safety_identifier": "9537c5fdf120482f7d58d25e9ed583f52c02b4e304ea814db1633ad565aed7e9"},
-        ["changed user: longer than 64 characters: sent as its hash"],
+        ["changed user: It has more than 64 characters. Its hash was sent."],
     ),
     "metadata that is no text": (
         "some-model",
         {"metadata": {"a": 1}},
         {"metadata": {"a": "1"}},
-        ["changed metadata: openai-responses takes texts only"],
+        ["changed metadata: openai-responses takes texts only."],
     ),
     "a tier that it does not have": (
         "some-model",
         {"service_tier": "platinum"},
         {},
-        ["dropped service_tier: openai-responses has no tier 'platinum'"],
+        ["dropped service_tier: openai-responses has no tier 'platinum'."],
     ),
     "logprobs": (
         "some-model",
@@ -363,12 +363,12 @@ ENCODED: dict[str, tuple[str, dict[str, Any], Wire, list[str]]] = {
         {"stop": ("x",), "seed": 1, "top_k": 5, "frequency_penalty": 0.1, "presence_penalty": 0.1, "n": 2},
         {},
         [
-            "dropped top_k: openai-responses has no such setting",
-            "dropped frequency_penalty: openai-responses has no such setting",
-            "dropped presence_penalty: openai-responses has no such setting",
-            "dropped seed: openai-responses has no such setting",
-            "dropped stop: openai-responses has no such setting",
-            "dropped n: openai-responses gives one answer",
+            "dropped top_k: openai-responses has no such setting.",
+            "dropped frequency_penalty: openai-responses has no such setting.",
+            "dropped presence_penalty: openai-responses has no such setting.",
+            "dropped seed: openai-responses has no such setting.",
+            "dropped stop: openai-responses has no such setting.",
+            "dropped n: openai-responses gives one answer.",
         ],
     ),
     "one answer": ("some-model", {"n": 1}, {}, []),

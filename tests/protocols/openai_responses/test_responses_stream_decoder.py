@@ -686,17 +686,17 @@ def test_g24_signs_of_life():
 def test_unknown_events_are_reported_once():
     events, losses = read(CREATED, event("audio.delta", delta="x"), event("audio.delta", delta="y"), ended())
     assert [type(step) for step in events] == [ResponseStart, ResponseEnd]
-    assert losses == ["dropped event response.audio.delta: only openai-responses has this"]
+    assert losses == ["dropped event response.audio.delta: Only openai-responses has this event."]
 
 
 LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
     "the item differs from its deltas": (
         [added(HELLO), delta("output_text", "hi", content_index=0), done(HELLO), ended()],
-        ["changed output[0].content[0]: the finished item differs from what was streamed, which stands"],
+        ["changed output[0].content[0]: The finished item differs from the stream. The stream counts."],
     ),
     "a call that never got a name": (
         [argument('{"a":1}'), ended()],
-        ["dropped tool call: it never got a name"],
+        ["dropped tool call: It never got a name."],
     ),
     "a late annotation": (
         [
@@ -705,7 +705,7 @@ LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
             event("output_text.annotation.added", output_index=0, content_index=0, annotation=URL),
             ended(HELLO),
         ],
-        ["dropped output[0].content[0].annotations[0]: it came after the end of its text"],
+        ["dropped output[0].content[0].annotations[0]: It came after the end of its text."],
     ),
     "an annotation of a file": (
         [
@@ -720,15 +720,15 @@ LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
             done(message(text("hello", {"type": "file_path"}))),
             ended(),
         ],
-        ["dropped output[0].content[0].annotations[0]: only openai-responses has this"],
+        ["dropped output[0].content[0].annotations[0]: Only openai-responses has this citation."],
     ),
     "hosted calls": (
         [done({"type": "mcp_call", "id": "x"}), ended({"type": "mcp_call", "id": "x"})],
-        ["dropped output[0]: an item of type mcp_call is only understood by openai-responses"],
+        ["dropped output[0]: Only openai-responses understands an item of type mcp_call."],
     ),
     "unknown fields of the response": (
         [ended(new=1)],
-        ["dropped new: only openai-responses has this"],
+        ["dropped new: Only openai-responses has this field."],
     ),
 }
 

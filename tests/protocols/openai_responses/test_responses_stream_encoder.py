@@ -440,7 +440,7 @@ def test_g28_a_shell_call_that_was_cut_is_reported():
     cut = [PartStart(0, call), PartDelta(0, '{"comm'), PartEnd(0, complete=False)]
     frames, losses = write([START, *cut, ResponseEnd(Stop("length"))])
     assert frames[-1].data["response"]["output"] == []
-    assert losses == ["dropped tool call: the reply was cut inside it"]
+    assert losses == ["dropped tool call: The reply was cut inside this call, so it must not run."]
 
 
 def test_the_call_of_a_search_that_the_client_runs():

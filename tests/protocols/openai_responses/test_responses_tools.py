@@ -126,7 +126,7 @@ DECODED: dict[str, tuple[list[Wire], list[ToolDeclaration | HostedTool], list[st
             ToolDeclaration("f", "does f", SCHEMA, False, namespace="mcp__x"),
             ToolDeclaration("g", "patches", kind="custom", grammar=("lark", "start: x"), namespace="mcp__x"),
         ],
-        ["dropped tools[0].description: only openai-responses has this"],
+        ["dropped tools[0].description: Only openai-responses has this field."],
     ),
     "deferred": (
         [{**F, "defer_loading": True}],
@@ -136,7 +136,7 @@ DECODED: dict[str, tuple[list[Wire], list[ToolDeclaration | HostedTool], list[st
     "G84 what only this protocol has": (
         [{**F, "output_schema": {}, "async": None}],
         [ToolDeclaration("f", "does f", SCHEMA, False)],
-        ["dropped tools[0].output_schema: only openai-responses has this"],
+        ["dropped tools[0].output_schema: Only openai-responses has this field."],
     ),
     "hosted tools": (
         [
@@ -198,7 +198,7 @@ def test_g92_tools_inside_the_conversation_are_declared():
     added = {"type": "additional_tools", "role": "developer", "tools": [PATCH, SPACE, {"type": "web_search"}]}
     request, losses = decode(input=[added, {"role": "user", "content": "hi"}])
     assert [tool.name or tool.kind for tool in request.tools] == ["apply_patch", "f", "g", "web_search"]
-    assert losses == ["dropped input[0].tools[1].description: only openai-responses has this"]
+    assert losses == ["dropped input[0].tools[1].description: Only openai-responses has this field."]
     assert "tools" not in CODEC.encode_request(request, Losses())
 
 
@@ -277,7 +277,7 @@ ENCODED: dict[str, tuple[list[ToolDeclaration | HostedTool], list[Wire], list[st
             ToolDeclaration("b", kind="custom"),
         ],
         [{"type": "custom", "name": "b"}],
-        ["changed tools[0]: a is deferred: it is sent once it has been loaded"],
+        ["changed tools[0]: a is deferred. It is sent once it has been loaded."],
     ),
     "deferred with a search": (
         [ToolDeclaration("a", kind="custom", deferred=True), HostedTool("tool_search")],
@@ -306,7 +306,7 @@ ENCODED: dict[str, tuple[list[ToolDeclaration | HostedTool], list[Wire], list[st
                 "search_context_size": "high",
             }
         ],
-        ["dropped tools[0].max_uses: the web search of openai-responses has no such setting"],
+        ["dropped tools[0].max_uses: The web search of openai-responses has no such setting."],
     ),
     "MCP": (
         [
@@ -323,7 +323,7 @@ ENCODED: dict[str, tuple[list[ToolDeclaration | HostedTool], list[Wire], list[st
                 "require_approval": "never",
             }
         ],
-        ["dropped tools[1]: openai-responses has no hosted x tool"],
+        ["dropped tools[1]: openai-responses has no hosted x tool."],
     ),
     "what it runs itself": (
         [
@@ -343,14 +343,14 @@ ENCODED: dict[str, tuple[list[ToolDeclaration | HostedTool], list[Wire], list[st
     "a computer": (
         [HostedTool("computer", where="tools[0]")],
         [],
-        ["dropped tools[0]: openai-responses has no hosted computer tool that another's could become"],
+        ["dropped tools[0]: openai-responses has no hosted computer tool that takes its place."],
     ),
     "what it does not have": (
         [HostedTool("maps", where="tools[0]"), HostedTool("file_search", where="tools[1]")],
         [],
         [
-            "dropped tools[0]: openai-responses has no hosted maps tool",
-            "dropped tools[1]: openai-responses has no hosted file_search tool",
+            "dropped tools[0]: openai-responses has no hosted maps tool.",
+            "dropped tools[1]: openai-responses has no hosted file_search tool.",
         ],
     ),
 }
@@ -381,7 +381,7 @@ CHOICES: dict[str, tuple[Any, ToolChoice | None, list[str]]] = {
     "a hosted tool": (
         {"type": "computer"},
         ToolChoice("required"),
-        ["changed tool_choice: only openai-responses can force its computer: some tool is required"],
+        ["changed tool_choice: Only openai-responses can force its computer. Some tool is required instead."],
     ),
     "null": (None, None, []),
 }
@@ -430,7 +430,7 @@ def test_g61_without_tools_no_tool_settings_are_written():
     body, losses = encode(tool_choice=ToolChoice("required"), parallel=False)
     assert "tool_choice" not in body
     assert "parallel_tool_calls" not in body
-    assert losses == ["dropped tool_choice: there are no tools to choose from"]
+    assert losses == ["dropped tool_choice: There are no tools to choose from."]
     assert encode(tool_choice=ToolChoice("auto"))[1] == []
 
 

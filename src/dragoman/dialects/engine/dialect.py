@@ -165,12 +165,16 @@ def _without_tools(dialect: Dialect) -> DialectTools:
 def _declaration(tools: tuple[AnyTool, ...], losses: Losses, dialect: Dialect) -> str:
     for tool in tools:
         if isinstance(tool, HostedTool):
-            why = f"{dialect.name} cannot declare a hosted {tool.kind} tool"
+            why = f"{dialect.name} cannot declare a hosted {tool.kind} tool."
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     functions = declare(tools, losses).tools
     for tool in functions:
         if keywords := ", ".join(dict.fromkeys(dialect.described(tool))):
-            losses.changed(tool.where, f"{dialect.name} has no {keywords}: said in words", "tool.schema")
+            losses.changed(
+                tool.where,
+                f"{dialect.name} has no {keywords}. The description says it in words.",
+                "tool.schema",
+            )
     return dialect.declare(functions) if functions else ""
 
 
@@ -297,7 +301,7 @@ class HistoryRenderer(FoldRun):
             self.losses.changed(calls[0].where or "tool calls", why, "dialect.call")
         for call in calls:
             if call.state:
-                why = f"{dialect.name} has no opaque slot"
+                why = f"{dialect.name} has no place for a signature."
                 self.losses.dropped(call.where or "tool call", why, "reasoning.signature")
         return Text(text)
 
@@ -310,7 +314,7 @@ class HistoryRenderer(FoldRun):
     def _result(self, result: ToolResult) -> RenderedResult:
         for part in result.content:
             if not isinstance(part, Text | Media):
-                self.losses.dropped(part.where, f"only {part.origin} has this", "part.unknown")
+                self.losses.dropped(part.where, f"Only {part.origin} has this kind of part.", "part.unknown")
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
         if result.failed and not self.tools.dialect.marks_failures and not _SAYS_ERROR.match(text):
             text = f"Error: {text.strip() or 'the tool call failed'}"
@@ -326,10 +330,10 @@ class HistoryRenderer(FoldRun):
             yield Text(written)
         for part in parts:
             if part.state:
-                why = f"{dialect.name} has no opaque slot"
+                why = f"{dialect.name} has no place for a signature."
                 self.losses.dropped(part.where or "reasoning", why, "reasoning.signature")
             if part.text and not written:
-                why = f"{dialect.name} keeps no reasoning of past turns"
+                why = f"{dialect.name} does not send reasoning of past turns."
                 self.losses.dropped(part.where, why, "reasoning.history")
 
 
@@ -392,4 +396,4 @@ def misread(grammar: TextGrammar, calls: tuple[EarlierCall, ...], text: str) -> 
     for index, call in enumerate(calls):
         read = found[index] if index < len(found) else None
         if read is None or (read.name, read.arguments) != (call.name, jsontext.dumps(call.arguments)):
-            yield f"a call of {call.name} has values that its grammar cannot carry as they are"
+            yield f"Its text cannot carry the values of a call of {call.name} as they are."

@@ -168,7 +168,7 @@ class DialectParser(EventStage):
         """A call in the reasoning does not run; it is worth a report where the reply makes no other call."""
         if not self._called:
             for name, where in self._considered.items():
-                why = f"{self._dialect}: a call of {name} stands in the reasoning; it does not run"
+                why = f"{self._dialect}: A call of {name} stands in the reasoning. It does not run."
                 self._losses.dropped(where, why, "reasoning.call")
 
     def _finish(self) -> list[Event]:
@@ -226,7 +226,7 @@ class DialectParser(EventStage):
             self._unended = text, call
             return []
         if self._only_first and self._called:
-            why = f"{self._dialect} allows one call in a reply; a further call of {call.name} is left out"
+            why = f"{self._dialect} allows one call in a reply. A further call of {call.name} was left out."
             self._losses.dropped(text.part.where or "text", why, "dialect.call")
             return []
         self._called = True
@@ -383,10 +383,10 @@ class Recovery(DialectParser):
         """At the end of the reply: a leaked call is a call, a copy of a native one, or text after all."""
         if not self._native:
             yield event
-            why = f"a call of {leak.name} was written as text; it became a call"
+            why = f"The model wrote a call of {leak.name} as text. Your client gets it as a call."
             self._losses.changed("text", why, "call.recovered")
         elif any(native.equals(leak) for native in self._native.values()):
-            why = f"a call of {leak.name} was written as text and made natively too"
+            why = f"The model called {leak.name} and wrote the call as text too. Your client gets it once."
             self._losses.dropped("text", why, "call.recovered")
         elif isinstance(event, PartStart):
             yield PartStart(event.index, Text())

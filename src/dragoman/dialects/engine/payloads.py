@@ -48,7 +48,7 @@ def bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Rea
         begun = yield from source.expect("{", "[")
     parts = [begun]
     depth, quote, escaped = sum(begun.count(bracket) for bracket in "{[("), "", False
-    source.named = source.named or "a call"
+    source.named = source.named or "A call"
     while True:
         window, start = source.window, source.at
         at = start
@@ -172,7 +172,7 @@ def _json_between(source: Source, opens: str, closes: str) -> Any:
     if not isinstance(value, dict | list):
         return None
     source.at = start + len(text.rstrip())
-    source.named = source.named or "a call"
+    source.named = source.named or "A call"
     return cast(Wire | list[Any], value)
 
 

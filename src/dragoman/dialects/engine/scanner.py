@@ -208,7 +208,7 @@ class Scanner:
             self._out, self._ready = [*self._ready, *([kind(written)] if written else [])], None
         elif not (self._verbatim or self._fresh):
             self._space.append("\n\n")  # the text before it went out already
-        self.changed(f"the reply began inside its reasoning: {think.closes} came without {think.opens}")
+        self.changed(f"The reply began inside its reasoning. {think.closes} came without {think.opens}.")
         self._may_close, self._fresh, self._code = False, True, MarkdownCode()
         if not self._verbatim:
             self._framed = self._quiet = True
@@ -282,7 +282,7 @@ class Scanner:
             if self._commits > commits:
                 break
         if problem and not isinstance(sink, Probe):
-            self._out.append(ProblemToken(f"{problem}; it stays text"))
+            self._out.append(ProblemToken(f"{problem}. It stays text."))
         return self._commits > commits
 
     def _eligible(self) -> list[CallGrammar]:

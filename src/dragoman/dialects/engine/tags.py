@@ -105,12 +105,12 @@ def read_parameters(
     ended, read, name = yield from _following(source, form, known, repairs)
     if not ended and not name:
         raise Broken(f"expected {form.opens} or {form.ends[0]}")
-    source.named = f"a call of {tool}"
+    source.named = f"A call of {tool}"
     while name:
         if name in values:
             if rules.distinct:
                 raise Broken(f"{name} is given twice")
-            sink.changed(f"a call of {tool} gives {name} twice; the last counts")
+            sink.changed(f"A call of {tool} gives {name} twice. The last value counts.")
         text, after, following = yield from _value(source, name, form, known, rules, repairs)
         if form.lost and not rules.loose and _lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")
@@ -146,10 +146,10 @@ def _value(
         ended, read, following = yield from _following(source, form, known, repairs)
         if repairs and not ended and not following and not read and (yield from source.exhausted()):
             repairs.unended = ended = True
-            repairs.reasons.append(f"{form.ends[0]} is missing at the end")
+            repairs.reasons.append(f"{form.ends[0]} was missing at the end")
         if ended or following:
             if repairs and stop != closes:
-                repairs.reasons.append(f"{stop} is read as {closes}")
+                repairs.reasons.append(f"{stop} was read as {closes}")
             return "".join(parts), read, following
         parts += (stop, gap, read) if stop in closers else (read,)
 
@@ -174,7 +174,7 @@ def _following(
     if known is not None and name not in known:
         name = ""
     if repairs and name and text.endswith(" >"):
-        repairs.reasons.append(f"<{text} is read as <{name}>")
+        repairs.reasons.append(f"<{text} was read as <{name}>")
     return False, form.opens + text, name
 
 

@@ -225,7 +225,7 @@ class StoredStream:
         return encode_failure(self._writer.client, self._failure, first, last)
 
 
-_NOT_STORED = Loss("changed", "store", "the store could not be written; the answer says store: false")
+_NOT_STORED = Loss("changed", "store", "The store could not be written. The answer says store: false.")
 
 
 def _frames(out: bytes) -> list[Frame]:

@@ -32,7 +32,9 @@ def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | No
     found: list[ContextEdit] = []
     for key in managed if is_object(managed) else ():
         if key != "edits":
-            losses.dropped(f"context_management.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+            losses.dropped(
+                f"context_management.{key}", f"Only {PROTOCOL_NAME} has this edit.", "field.unknown"
+            )
     for i, wire in enumerate(rows(managed.get("edits")) if is_object(managed) else ()):
         where = f"context_management.edits[{i}]"
         match wire.get("type"):
@@ -41,10 +43,10 @@ def decode_edits(fields: Fields, losses: Losses) -> tuple[ContextEdit, ...] | No
             case "clear_thinking_20251015":
                 found.append(ContextEdit("thinking", keep=_kept_turns(wire, where), where=where))
             case "compact_20260112":
-                why = "a summary takes a request of its own, which only the gateway makes"
+                why = "A summary takes a request of its own. Only the gateway makes one."
                 losses.dropped(where, why, "compaction")
             case _:
-                losses.dropped(where, f"only {PROTOCOL_NAME} has this", "field.unknown")
+                losses.dropped(where, f"Only {PROTOCOL_NAME} has this edit.", "field.unknown")
     return tuple(found)
 
 

@@ -109,7 +109,7 @@ def encode_hosted(tool: HostedTool, profile: ModelProfile, losses: Losses) -> Wi
         return _encode_toolset(tool, losses)
     declared = _DECLARED.get(tool.kind)
     if declared is None or (tool.kind == "tool_search" and not profile.tool_search):
-        losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
+        losses.dropped(tool.where, f"Anthropic has no hosted {tool.kind} tool.", f"hosted.{tool.kind}")
         return None
     if tool.kind in ("web_search", "web_fetch"):
         return {**declared, **_encode_web(tool, losses)}
@@ -140,7 +140,7 @@ def _report_settings(tool: HostedTool, taken: set[str], losses: Losses) -> None:
     for name, value in tool.settings.items():
         if value and name not in taken:
             where = f"{tool.where}.{_SPELLED.get(name, name)}"
-            losses.dropped(where, f"Anthropic's {tool.kind} has no such setting", "hosted.setting")
+            losses.dropped(where, f"The {tool.kind} of Anthropic has no such setting.", "hosted.setting")
 
 
 # MCP servers (beta). They stand beside the tools, under `mcp_servers`; an `mcp_toolset` among the tools names
@@ -173,7 +173,7 @@ def _decode_toolset(fields: Fields, losses: Losses) -> dict[str, Any]:
 def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
     """The declaration; `encode_servers` writes the server that it names."""
     if not tool.settings.get("url"):
-        losses.dropped(tool.where, "Anthropic needs the address of an MCP server", "hosted.mcp")
+        losses.dropped(tool.where, "Anthropic needs the address of an MCP server.", "hosted.mcp")
         return None
     _report_settings(tool, _MCP_SETTINGS, losses)
     wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}
@@ -252,7 +252,7 @@ def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
         if name.lower() == "authorization":
             wire["authorization_token"] = str(value).removeprefix("Bearer ")
         else:
-            why = "Anthropic sends no such header to MCP servers"
+            why = "Anthropic sends no such header to MCP servers."
             losses.dropped(f"{tool.where}.headers.{name}", why, "hosted.setting")
     return wire
 
@@ -277,13 +277,13 @@ def decode_foreign(block: Wire, where: str, losses: Losses, history: bool) -> Fo
     kind = block.get("type")
     text = block_as_text(block, where) if history else ""
     if text:
-        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text"
+        why = f"Only {PROTOCOL_NAME} understands a block of type {kind}. It was sent as text."
         losses.changed(where, why, "part.unknown")
     elif _is_tool_search(block) and history:
-        why = "a search for tools is known by the tools that it found: they are declared"
+        why = "A search for tools was sent as the tools that it found. They are declared."
         losses.changed(where, why, "hosted.tool_search")
     else:
-        why = f"a block of type {kind} is only understood by {PROTOCOL_NAME}"
+        why = f"Only {PROTOCOL_NAME} understands a block of type {kind}."
         losses.dropped(where, why, "part.unknown")
     return Foreign(PROTOCOL_NAME, block, text, where=where)
 
@@ -461,7 +461,7 @@ def encode_search(
     }
     if request is None or not found or not any(tool.kind == "web_search" for tool in request.tools):
         return ()
-    losses.invented("content", "a search, as the model cites what it found", "hosted.web_search")
+    losses.invented("content", "The model cites what it found, so a search was added.", "hosted.web_search")
     name = MADE_HERE + re.sub(r"[^a-zA-Z0-9]", "_", id)
     results = [
         {
@@ -510,7 +510,7 @@ def text_made_here(part: Foreign, losses: Losses) -> Text | None:
     id = str(part.body.get("tool_use_id") or part.body.get("id"))
     text = block_as_text(part.body, part.where) if id.startswith((EXECUTED, MCP_EXECUTED)) else ""
     if not text:
-        losses.dropped(part.where, "Anthropic takes back only searches of its own", "hosted.web_search")
+        losses.dropped(part.where, "Anthropic takes back only searches of its own.", "hosted.web_search")
         return None
-    losses.changed(part.where, "Anthropic takes back only calls that it ran: sent as text", "part.unknown")
+    losses.changed(part.where, "Anthropic takes back only calls that it ran. It is text now.", "part.unknown")
     return Text(text)

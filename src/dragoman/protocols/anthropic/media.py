@@ -44,11 +44,11 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     source = _encode_source(media)
     if source is None:
         kind = media.media_type or "unknown type"
-        why = f"Anthropic takes no {media.kind} of this form ({kind})"
+        why = f"Anthropic takes no {media.kind} of this form ({kind})."
         losses.dropped(media.where, why, f"media.{media.kind}")
         return {"type": "text", "text": f"[{media.kind} of type {media.media_type or 'unknown'} left out]"}
     if media.detail not in ("", "auto"):
-        losses.dropped(f"{media.where}.detail", "Anthropic has no such setting", "media.detail")
+        losses.dropped(f"{media.where}.detail", "Anthropic has no such setting.", "media.detail")
     block: Wire = {"type": media.kind, "source": source}
     if media.name and media.kind == "document":
         block["title"] = media.name

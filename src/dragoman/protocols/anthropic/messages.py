@@ -73,7 +73,11 @@ def decode_system(fields: Fields, losses: Losses) -> tuple[tuple[Text, ...], lis
     if not withheld:
         return tuple(texts), []
     for i, _ in withheld:
-        losses.dropped(f"system[{i}]", f"a billing header for {PROTOCOL_NAME} alone", "system.attribution")
+        losses.dropped(
+            f"system[{i}]",
+            f"This billing header is for {PROTOCOL_NAME}. Other providers do not get it.",
+            "system.attribution",
+        )
     return tuple([part for part in texts if not part.text.startswith(_ATTRIBUTION)]), withheld
 
 
@@ -373,7 +377,7 @@ class _OrderedWriter(FoldRun):
                 for message in waiting:
                     self._write(Message("system", tuple(_texts(message, losses))))
             for message in self.waiting:
-                why = "system text goes behind the user's turn that follows it"
+                why = "System text was moved behind the user's message that follows it."
                 losses.changed(message.where, why, "message.order")
         elif waiting and not _has_results(turn):  # results must follow their calls
             self.waiting = ()
@@ -384,7 +388,7 @@ class _OrderedWriter(FoldRun):
 
     def _write(self, turn: Message, content: str | list[Wire] | None = None) -> None:
         if not self.role and turn.role != "user" and self.fold.fills:
-            self._fill("Anthropic needs a user's turn to begin with")
+            self._fill("For Anthropic a conversation begins with the user.")
         self.role = turn.role
         if content is None:
             content = encode_content(turn.parts, self.found)
@@ -395,7 +399,7 @@ class _OrderedWriter(FoldRun):
     def _fill(self, why: str) -> None:
         """The first turn is the user's, and for most models the last one too."""
         self.is_orderly = False
-        self.phases[_BOUNDED].invented("messages", f"{why}: {_CONTINUED}", "message.filler")
+        self.phases[_BOUNDED].invented("messages", f"{why} {_CONTINUED!r} was sent.", "message.filler")
         self.role = "user"
         self._write(Message("user", (Text(_CONTINUED),)))
 
@@ -413,11 +417,11 @@ class _OrderedWriter(FoldRun):
         if self.waiting:
             self._place(None)
         if not self.role and self.fold.fills:
-            self._fill("Anthropic needs a user's turn to begin with")
+            self._fill("For Anthropic a conversation begins with the user.")
         if self.role == "assistant":
             self.is_orderly = False
             if not self.fold.prefill:
-                self._fill("the model needs a user's turn to end with")
+                self._fill("For this model a conversation ends with the user.")
         self.last = (*self.last, *entries[-2:])[-2:]
         return entries
 
@@ -433,9 +437,7 @@ def is_blank(text: str) -> bool:
 def _texts(message: Message, losses: Losses) -> list[Text]:
     texts = [part for part in message.parts if isinstance(part, Text)]
     if len(texts) < len(message.parts):
-        losses.dropped(
-            message.where, "Anthropic takes system text, and nothing else from the system", "part.place"
-        )
+        losses.dropped(message.where, "Anthropic takes only text from the system.", "part.place")
     return texts
 
 
@@ -447,7 +449,7 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
         return part
     if is_native(part) if part.state is None else part.state.origin == PROTOCOL_NAME:
         return part
-    losses.dropped(part.where, "Anthropic takes back only reasoning that it signed", "reasoning.signature")
+    losses.dropped(part.where, "Anthropic takes back only reasoning that it signed.", "reasoning.signature")
     return None
 
 
@@ -479,7 +481,9 @@ def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
             return part if len(content) == len(part.content) else replace(part, content=tuple(content))
         case Refusal():
             losses.changed(
-                part.where, "Anthropic knows no refusals but in replies: sent as text", "message.refusal"
+                part.where,
+                "In a request Anthropic knows no refusals. It was sent as text.",
+                "message.refusal",
             )
             return None if is_blank(part.text) else Text(part.text)
         case _:
@@ -489,10 +493,10 @@ def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
 def _fit_text(part: Text, losses: Losses) -> Text | None:
     if is_blank(part.text):
         if part.text:
-            losses.dropped(part.where, "Anthropic takes no blank text", "text.blank")
+            losses.dropped(part.where, "Anthropic refuses blank text.", "text.blank")
         return None
     if part.citations and not all(is_native(citation) for citation in part.citations):
-        report_citations(losses, part, "Anthropic takes back only citations that it made")
+        report_citations(losses, part, "Anthropic takes back only citations that it made.")
         return replace(part, citations=())
     return part
 
@@ -502,7 +506,9 @@ def _ended(turn: Message, losses: Losses) -> Message:
     parts = turn.parts
     while turn.role == "assistant" and parts and isinstance(parts[-1], Reasoning):
         losses.dropped(
-            parts[-1].where, "Anthropic takes no turn of the model that ends with thinking", "message.order"
+            parts[-1].where,
+            "Anthropic takes no message of the model that ends with thinking.",
+            "message.order",
         )
         parts = parts[:-1]
     return turn if parts is turn.parts else replace(turn, parts=parts)
@@ -532,7 +538,7 @@ def _has_results(turn: Message | None) -> bool:
 
 
 def _as_user(message: Message, losses: Losses) -> Message:
-    why = "the model takes no system text at this place: it is sent as the user's"
+    why = "The model takes no system text at this place. It was sent as the user's."
     losses.changed(message.where, why, "message.role")
     return replace(message, role="user", parts=tuple(_texts(message, losses)))
 
@@ -541,7 +547,9 @@ def _trimmed(turn: Message, losses: Losses) -> Message:
     match turn.parts[-1]:
         case Text(text) as part if text != text.rstrip():
             losses.changed(
-                part.where, "Anthropic takes no last turn that ends in white space: trimmed", "text.blank"
+                part.where,
+                "For Anthropic the last message cannot end in white space. It was cut off.",
+                "text.blank",
             )
             return replace(turn, parts=(*turn.parts[:-1], replace(part, text=text.rstrip())))
         case _:

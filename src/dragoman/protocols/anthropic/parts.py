@@ -156,11 +156,11 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
         case "search_result_location":
             found = Citation(fields.text("source"), fields.text("title"), cited, where=where, extras=wire)
         case kind:
-            why = f"a citation of type {kind or 'nothing'} points into a document"
+            why = f"A citation of type {kind or 'nothing'} points into a document. Other protocols have none."
             losses.dropped(where, why, "citation")
             return Citation("", fields.text("document_title"), cited, where=where, extras=wire)
     if unknown := [key for key, value in fields.rest.items() if value is not None]:
-        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(unknown)}.")
     return found
 
 
@@ -179,7 +179,7 @@ def report_ranges(citations: Iterable[Citation], length: int, losses: Losses) ->
     """Anthropic's citation supports its whole block, here a text of so many characters."""
     for citation in citations:
         if citation.start >= 0 and (citation.start, citation.end) != (0, length) and not is_native(citation):
-            report_citation_detail(losses, citation.where, "Anthropic has no field for ranges")
+            report_citation_detail(losses, citation.where, "Anthropic has no field for ranges.")
 
 
 def _decode_tool_use(block: Wire, where: str, losses: Losses, history: bool) -> ToolCall:

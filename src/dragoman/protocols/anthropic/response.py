@@ -147,14 +147,14 @@ def _encode_rare(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """What few replies have, and what none can have."""
     match part:
         case ToolResult():
-            losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
+            losses.dropped(part.where, "A reply cannot hold the result of a tool.", "result.place")
             return ()
         case ToolCall(complete=False):
-            why = "the reply was cut inside it: it must not run"
+            why = "The reply was cut inside this call, so it must not run."
             losses.dropped(part.where or "tool call", why, "call.incomplete")
             return ()
         case Media():
-            why = f"an Anthropic client expects no {part.kind} in a reply"
+            why = f"An Anthropic client expects no {part.kind} in a reply."
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return ()
         case Text() | Refusal():
@@ -174,7 +174,7 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
         return Stop("tool_calls" if called else "end", "", sequence)
     reason = STOP.decode(raw)
     if reason == "pause":
-        why = f"{raw}: only {PROTOCOL_NAME} clients know that the turn is sent back to be continued"
+        why = f"Only {PROTOCOL_NAME} clients know {raw}: send the turn back and it goes on."
         losses.changed(fields.path("stop_reason"), why, "stop.reason")
     elif reason == "other":
         report_unknown_stop(losses, fields.path("stop_reason"), raw)
@@ -205,7 +205,7 @@ def decode_usage(usage: Wire, where: str, losses: Losses) -> Usage:
     """Reports what no other protocol counts."""
     counts, requests = read_usage(usage, where), usage.get("server_tool_use")
     if is_object(requests) and any(requests.values()):
-        why = "other protocols do not count the requests of hosted tools"
+        why = "Other protocols do not count the requests of hosted tools."
         losses.dropped(f"{where}.server_tool_use", why, "usage.detail")
     report_counts(usage, where, _COUNTS, PROTOCOL_NAME, losses)
     details = usage.get("output_tokens_details")

@@ -43,7 +43,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     effort, output = _decode_output_config(fields, losses)
     budget, shown = _decode_thinking(fields, losses)
     if budget == 0 and effort is not None:
-        why = f"elsewhere a model that does not think takes no effort {effort}"
+        why = f"In other protocols a model that does not think takes no effort {effort}."
         losses.dropped("output_config.effort", why, "setting.effort")
     metadata = fields.fields("metadata")
     user = metadata.take("user_id", str) if metadata else None
@@ -88,9 +88,9 @@ def _encode_beside_thinking(
         wire |= encode_tier(settings.service_tier, _TIERS, "Anthropic", losses)
     for name, value in _UNSUPPORTED(settings):
         if value is not False:
-            losses.dropped(name, "Anthropic has no such setting", f"setting.{name}")
+            losses.dropped(name, "Anthropic has no such setting.", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", "Anthropic gives one answer", "setting.n")
+        losses.dropped("n", "Anthropic gives one answer.", "setting.n")
     return wire
 
 
@@ -104,7 +104,7 @@ def encode_max_tokens(request: Request, profile: ModelProfile, losses: Losses) -
     if request.settings.max_tokens is not None:
         return request.settings.max_tokens
     most = min(profile.default_output, profile.max_output or profile.default_output)
-    losses.invented("max_tokens", f"Anthropic requires it: {most}", "setting.max_tokens")
+    losses.invented("max_tokens", f"Anthropic requires it. {most} was sent.", "setting.max_tokens")
     return most
 
 
@@ -130,7 +130,7 @@ _READ = {
 def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
     taken = [item for item in stop or () if item.strip()]
     if len(taken) < len(stop or ()):
-        losses.dropped("stop", "Anthropic takes no blank stop sequences", "setting.stop")
+        losses.dropped("stop", "Anthropic takes no blank stop sequences.", "setting.stop")
     return {"stop_sequences": taken} if taken else {}
 
 
@@ -141,7 +141,7 @@ def _decode_output_config(fields: Fields, losses: Losses) -> tuple[Effort | None
         return None, _decode_output(fields.fields("output_format"), losses)
     effort = config.take("effort", str)
     if effort is not None and effort not in _EFFORTS:
-        why = f"an effort {effort!r} is only understood by {PROTOCOL_NAME}"
+        why = f"Only {PROTOCOL_NAME} understands the effort {effort!r}."
         losses.dropped("output_config.effort", why, "setting.effort")
     output = _decode_output(config.fields("format"), losses)
     config.extras(losses)
@@ -160,7 +160,7 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
     if output is None or output.kind == "text":
         return {}
     if output.kind == "json":  # encode_request adds JSON_INSTRUCTION to the system text
-        why = "Anthropic has no JSON mode without a schema: an instruction asks for JSON"
+        why = "Anthropic has no JSON mode without a schema. The prompt asks for JSON."
         losses.changed("output.mode", why, "setting.output")
         return {}
     return {"format": {"type": "json_schema", "schema": described_schema(output, losses)}}
@@ -176,7 +176,7 @@ def _decode_thinking(fields: Fields, losses: Losses) -> tuple[int | None, bool |
     if kind == "enabled" and budget is None:
         budget = -1
     if budget is None:
-        why = f"thinking {kind!r} is only understood by {PROTOCOL_NAME}"
+        why = f"Only {PROTOCOL_NAME} understands thinking {kind!r}."
         losses.dropped("thinking.type", why, "setting.effort")
     thinking.extras(losses)
     return budget, None if budget in (0, None) else display != "omitted"
@@ -209,7 +209,7 @@ def _fit_to_model(
     effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
     budget = settings.budget if settings.budget and settings.budget > 0 else None
     if budget and profile.budget is False:
-        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
+        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
         return effort or _encode_effort(effort_for(budget), profile, losses), None
     return effort, budget
 
@@ -219,23 +219,23 @@ def _encode_budget(
 ) -> Wire | None:
     where = "budget" if settings.budget else "effort"
     if body.get("tool_choice", {}).get("type") in ("any", "tool"):
-        losses.dropped(where, "no thinking together with a forced tool choice", f"setting.{where}")
+        losses.dropped(where, "The model cannot think when a tool choice is forced.", f"setting.{where}")
         return None
     # Anthropic: "Expected `thinking` or `redacted_thinking`, but found `tool_use`". A client dropped it, or
     # it was that of another model
     if lacks_thinking:
-        why = "the turn that goes on has no thinking of this model at its beginning"
+        why = "The message that goes on does not begin with thinking of this model."
         losses.dropped(where, why, f"setting.{where}")
         return None
     most, fitted = body["max_tokens"], max(budget, _LEAST_BUDGET)
     if most <= _LEAST_BUDGET:
-        why = f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}"
+        why = f"max_tokens leaves no room for thinking. The least budget is {_LEAST_BUDGET}."
         losses.dropped(where, why, f"setting.{where}")
         return None
     if fitted >= most or not settings.budget:
         fitted = min(fitted, max(int(most * _MOST_THINKING), _LEAST_BUDGET))
     if fitted != budget and settings.budget:
-        why = f"Anthropic takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
+        why = f"Anthropic takes {_LEAST_BUDGET} or more, and less than max_tokens. {fitted} was sent."
         losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
 
@@ -246,7 +246,7 @@ def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Eff
     nearest = profile.nearest_effort(wanted, _LEVELS)
     if nearest is None or nearest == wanted:
         return wanted
-    losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
+    losses.changed("effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort")
     return nearest
 
 
@@ -254,9 +254,9 @@ def _report_display(settings: Settings, thinking: Wire | None, losses: Losses) -
     """Of a client that wants its model's reasoning shown, or hidden."""
     shown, why = settings.show_reasoning, ""
     if shown and thinking is None and settings.effort is None and settings.budget is None:
-        why = "without an effort or a budget the model does not think"
+        why = "Without an effort or a budget the model does not think."
     elif shown is False and thinking and thinking["type"] != "disabled" and "display" not in thinking:
-        why = "the model shows its thinking"
+        why = "The model always shows its thinking."
     if why:
         losses.dropped("show_reasoning", why, "setting.show_reasoning")
 
@@ -273,7 +273,7 @@ def _encode_sampling(request: Request, thinking: bool, profile: ModelProfile, lo
         if problem := _sampling_problem(name, value, request, thinking, profile):
             losses.dropped(name, problem, f"setting.{name}")
         elif name == "temperature" and value > 1:
-            losses.changed(name, "Anthropic takes at most 1", "setting.temperature")
+            losses.changed(name, "Anthropic takes at most 1.", "setting.temperature")
             wire[name] = 1
         else:
             wire[name] = value
@@ -287,10 +287,10 @@ def _sampling_problem(
     name: str, value: float, request: Request, thinking: bool, profile: ModelProfile
 ) -> str:
     if profile.sampling == "none":
-        return "the model takes no sampling settings"
+        return "The model takes no sampling settings."
     if thinking and (name == "top_k" or (name == "temperature" and value != 1)):
-        return "not together with thinking"
+        return "It cannot be set while the model thinks."
     beside = name == "top_p" and request.settings.temperature is not None
     if beside and not thinking and profile.sampling == "one":
-        return "the model takes temperature or top_p, not both"
+        return "The model takes temperature or top_p, not both."
     return ""

@@ -155,7 +155,9 @@ class StreamDecoder:
             case "error":
                 return self._fail(decode_error(body, 0) or Failure("server", "the upstream failed", 500))
             case _:
-                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} has this", "event.unknown")
+                self._losses.dropped(
+                    f"event {kind}", f"Only {PROTOCOL_NAME} has this event.", "event.unknown"
+                )
                 return ()
 
     def _start(self, body: Wire) -> Iterable[Event]:
@@ -245,7 +247,7 @@ class StreamDecoder:
                 block.part = replace(part, body=part.body | filled)
                 return ()
             case _:
-                why = "it does not belong to such a block"
+                why = "It does not belong to such a block."
                 self._losses.dropped(f"{where}.{delta.get('type')}", why, "event.unknown")
                 return ()
 

@@ -83,7 +83,7 @@ def declare_used(calls: Sequence[tuple[str, str]], losses: Losses) -> Wire:
     names with their places.
     """
     for name, where in calls:
-        why = f"the history calls {name}, which the request does not declare"
+        why = f"The history calls {name}, which the request does not declare."
         losses.invented(where or name, why, "tool.declaration")
     schema: Wire = {"type": "object", "properties": {}}
     tools: list[Wire] = [{"name": name, "input_schema": schema} for name, _ in calls]
@@ -104,7 +104,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
             return ToolDeclaration(name, words, schema, where=where, extras=NO_EXTRAS)
     fields = Fields(tool, where, PROTOCOL_NAME)
     if fields.rest.get("cache_control"):
-        why = "a prefix that ends in the tools is cached with the conversation"
+        why = "Tools are cached together with the conversation here."
         losses.dropped(fields.path("cache_control"), why, "cache.breakpoint")
     kind = fields.rest.get("type")
     if kind not in (None, "custom"):
@@ -136,7 +136,7 @@ def _encode_custom(tool: ToolDeclaration, searched: bool, losses: Losses) -> Wir
         wire["defer_loading"] = True
     properties = (tool.parameters or {}).get("properties")
     if is_object(properties) and not _KEYS.fullmatch("\n".join(properties)):
-        why = "Anthropic refuses property names like some of these"
+        why = "Anthropic refuses some of these property names. They were changed."
         losses.changed(f"{tool.where}.parameters", why, "tool.schema")
     return wire
 
@@ -177,7 +177,7 @@ def encode_choice(request: Request, tools: bool, profile: ModelProfile, losses: 
         return {"tool_choice": native}
     if not tools:
         if choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
+            losses.dropped("tool_choice", "There are no tools to choose from.", "tool.choice")
         return {}
     wire = _encode_mode(choice, profile, losses)
     if request.parallel is not None and choice.mode != "none":
@@ -187,11 +187,13 @@ def encode_choice(request: Request, tools: bool, profile: ModelProfile, losses: 
 
 def _encode_mode(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> Wire:
     if _names_subset(choice):
-        why = "Anthropic cannot name a subset: only the allowed tools are sent"
+        why = "Anthropic cannot name a subset of tools. Only the allowed ones were sent."
         losses.changed("tool_choice", why, "tool.choice")
     match choice:
         case ToolChoice("required") if not profile.forced_tools:
-            losses.changed("tool_choice", "the model cannot be made to call a tool: it may", "tool.choice")
+            losses.changed(
+                "tool_choice", "The model cannot be made to call a tool. It may call one.", "tool.choice"
+            )
             return {"type": "auto"}
         case ToolChoice("required", (name,)):
             return {"type": "tool", "name": name}

@@ -63,16 +63,16 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         word, source = _as_text(media, source)
     if source is None or not (word or came):
         what = media.media_type or type(media.source).__name__
-        why = f"Bedrock takes no {media.kind} of this form ({what})"
+        why = f"Bedrock takes no {media.kind} of this form ({what})."
         losses.dropped(media.where, why, f"media.{media.kind}")
         return {"text": f"[{media.kind} of type {media.media_type or 'unknown'} left out]"}
     if media.detail not in ("", "auto"):
-        losses.dropped(f"{media.where}.detail", "Bedrock has no such setting", "media.detail")
+        losses.dropped(f"{media.where}.detail", "Bedrock has no such setting.", "media.detail")
     inner: Wire = {"format": word, "source": source} if word else {"source": source}
     if media.kind == "document":
         inner["name"] = _document_name(media, losses)
     elif media.name:
-        losses.dropped(f"{media.where}.name", f"Bedrock has no names for {media.kind}s", "media.name")
+        losses.dropped(f"{media.where}.name", f"Bedrock has no names for {media.kind}s.", "media.name")
     return as_it_came(media, {media.kind: inner})
 
 
@@ -105,12 +105,12 @@ def _document_name(media: Media, losses: Losses) -> str:
     if is_native(media) and media.name:
         return media.name
     if not media.name:
-        losses.invented(f"{media.where}.name", "Bedrock needs a name for each document", "media.name")
+        losses.invented(f"{media.where}.name", "Bedrock needs a name for each document.", "media.name")
     bare = media.name.rpartition(".")[0] or media.name
     clean = _SPACES.sub(" ", _NOT_IN_NAMES.sub(" ", bare)).strip()[:_LONGEST_NAME]
     digest = blake2s(repr(media.source).encode("utf-8", "replace"), digest_size=4).hexdigest()
     if media.name:
         losses.changed(
-            f"{media.where}.name", "Bedrock takes few characters, and each name once", "media.name"
+            f"{media.where}.name", "In names Bedrock takes few characters, and each name once.", "media.name"
         )
     return f"{clean or 'document'} {digest}"

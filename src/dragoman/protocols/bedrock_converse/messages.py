@@ -159,7 +159,7 @@ class _ConverseWriter(_AsItCameWriter):
             return []
         entries = [_turn(written.role, written.content)] if written.role else []
         if not written.role and role == "assistant" and not self.fold.record:
-            why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
+            why = f"For Bedrock a conversation begins with the user. {_CONTINUED!r} was sent."
             self.losses.invented("messages", why, "message.filler")
             entries = [_FILLER]
         before = next(iter(written.content[0])) if written.content else ""
@@ -171,11 +171,11 @@ class _ConverseWriter(_AsItCameWriter):
         written = self.written
         entries = [_turn(written.role, written.content)] if written.role else []
         if not entries and not self.fold.record:
-            why = f"Bedrock needs a user's turn to begin with: {_CONTINUED}"
+            why = f"For Bedrock a conversation begins with the user. {_CONTINUED!r} was sent."
             self.more[0].invented("messages", why, "message.filler")
             return [_FILLER]
         if written.role == "assistant" and not self.fold.prefill:
-            why = f"the model needs a user's turn to end with: {_CONTINUED}"
+            why = f"For this model a conversation ends with the user. {_CONTINUED!r} was sent."
             self.more[0].invented("messages", why, "message.filler")
             entries.append(_FILLER)
         return entries
@@ -190,7 +190,7 @@ def encode_message(message: Message, points: CachePoints, record: bool, losses: 
     parts: tuple[AnyPart, ...] = message.parts
     role = "assistant" if message.role == "assistant" else "user"
     if _is_system(message):
-        why = "system text within the conversation is sent as the user's"
+        why = "Bedrock takes no system text inside the conversation. It was sent as the user's."
         losses.changed(message.where, why, "message.role")
         parts = tuple(_texts(message, losses))
     if role == "assistant":
@@ -200,7 +200,9 @@ def encode_message(message: Message, points: CachePoints, record: bool, losses: 
         _has_lone_document(parts) and not record
     ):  # "A text block is required when using documents" (Converse API reference)
         losses.invented(
-            message.where, f"Bedrock needs text beside a document: {_SEE_DOCUMENT}", "message.filler"
+            message.where,
+            f"Bedrock needs text beside a document. {_SEE_DOCUMENT!r} was sent.",
+            "message.filler",
         )
         blocks.append({"text": _SEE_DOCUMENT})
     return {"role": role, "content": blocks}
@@ -213,16 +215,14 @@ def _is_system(message: Message) -> bool:
 def _texts(message: Message, losses: Losses) -> list[Text]:
     texts = [part for part in message.parts if isinstance(part, Text)]
     if len(texts) < len(message.parts):
-        losses.dropped(
-            message.where, "Bedrock takes system text, and nothing else from the system", "part.place"
-        )
+        losses.dropped(message.where, "Bedrock takes only text from the system.", "part.place")
     return texts
 
 
 def _without_last_thinking(parts: tuple[AnyPart, ...], losses: Losses) -> tuple[AnyPart, ...]:
     """Claude refuses a turn of the model that ends with thinking."""
     while parts and isinstance(parts[-1], Reasoning):
-        why = "Claude takes no turn of the model that ends with thinking"
+        why = "Claude takes no message of the model that ends with thinking."
         losses.dropped(parts[-1].where, why, "message.order")
         parts = parts[:-1]
     return parts

@@ -65,10 +65,10 @@ class CachePoints:
         if not cache:
             return []
         if not self._taken:
-            self._losses.dropped(f"{where}.cache", "the model has no prompt cache", "cache.breakpoint")
+            self._losses.dropped(f"{where}.cache", "The model has no prompt cache.", "cache.breakpoint")
             return []
         if cache == "1h" and self.short:
-            why = "no point of an hour stands behind one of five minutes: it is one of five minutes"
+            why = "A cache mark of an hour cannot follow one of five minutes. It got five minutes."
             self._losses.changed(f"{where}.cache", why, "cache.breakpoint")
             cache = "5m"
         self.short = self.short or cache != "1h"
@@ -106,7 +106,7 @@ def decode_block(block: Any, where: str, losses: Losses) -> AnyPart:
     part = decode(fields, block, losses) if decode else None
     if part is None:
         kind = kind or next(iter(block), "{}")
-        losses.dropped(where, f"a block {kind} is only understood by {PROTOCOL_NAME}", "part.unknown")
+        losses.dropped(where, f"Only {PROTOCOL_NAME} understands a block {kind}.", "part.unknown")
         return Foreign(PROTOCOL_NAME, block, where=where)
     fields.extras(losses)
     return part
@@ -143,7 +143,7 @@ def encode_part(part: AnyPart, losses: Losses) -> list[Wire]:
         case Media():
             return [encode_media(part, losses)]
         case Refusal():
-            losses.changed(part.where, "Bedrock knows no refusals: sent as text", "message.refusal")
+            losses.changed(part.where, "Bedrock knows no refusals. It was sent as text.", "message.refusal")
             return [{"text": part.text}] if part.text.strip() else []
         case Foreign():
             return [part.body] if part.origin == PROTOCOL_NAME else []
@@ -157,10 +157,10 @@ def _encode_text(part: Text, losses: Losses) -> list[Wire]:
         return [came]
     if not part.text.strip() and not is_native(part):
         if part.text:
-            losses.dropped(part.where, "Bedrock takes no blank text", "text.blank")
+            losses.dropped(part.where, "Bedrock refuses blank text.", "text.blank")
         return []
     if part.citations:
-        report_citations(losses, part, "Bedrock takes back only citations that it made")
+        report_citations(losses, part, "Bedrock takes back only citations that it made.")
     return [as_it_came(part, {"text": part.text})]
 
 
@@ -211,7 +211,9 @@ def _encode_result(result: ToolResult, losses: Losses) -> Wire:
     """A result without content is no result (the field is required), and blank text is refused here too."""
     items = _encode_items(result.content, losses)
     if not items and not is_native(result):
-        losses.invented(result.where, f"Bedrock needs a text in each result: {_NO_OUTPUT}", "result.text")
+        losses.invented(
+            result.where, f"Bedrock needs text in each result. {_NO_OUTPUT!r} was sent.", "result.text"
+        )
         items = [{"text": _NO_OUTPUT}]
     wire: Wire = {"toolUseId": result.call_id, "content": items}
     return wire | ({"status": "error"} if result.failed else {})
@@ -221,7 +223,7 @@ def _encode_items(content: Sequence[Text | Media | Foreign], losses: Losses) -> 
     items: list[Wire] = []
     for part in content:
         if isinstance(part, Media) and part.kind == "audio":
-            losses.dropped(part.where, "Bedrock takes no audio in a result", "media.audio")
+            losses.dropped(part.where, "Bedrock takes no audio in a result.", "media.audio")
             items.append({"text": "[audio left out]"})
         else:
             items += encode_part(part, losses)
@@ -246,7 +248,7 @@ def _decode_reasoning(outer: Fields, block: Wire, losses: Losses) -> Reasoning:
 
 def _encode_reasoning(part: Reasoning, losses: Losses) -> list[Wire]:
     if not (is_native(part) if part.state is None else part.state.origin == PROTOCOL_NAME):
-        losses.dropped(part.where, "Bedrock takes back only reasoning that it signed", "reasoning.history")
+        losses.dropped(part.where, "Bedrock takes back only reasoning that it signed.", "reasoning.history")
         return []
     return [as_it_came(part, {"reasoningContent": encode_reasoning(part)})]
 
@@ -280,7 +282,7 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
     url = str(web.get("url") or "") if is_object(web) else fields.text("source")
     cited = "".join([str(item.get("text") or "") for item in rows(fields.rest.get("sourceContent"))])
     if not url.startswith("http"):
-        losses.dropped(where, "a citation that points into a document", "citation")
+        losses.dropped(where, "This citation points into a document. Other protocols have none.", "citation")
         url = ""
     return Citation(url, fields.text("title"), cited, where=where, extras=wire)
 

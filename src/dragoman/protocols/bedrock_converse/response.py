@@ -63,14 +63,14 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
 def encode_reply_part(part: AnyPart, losses: Losses) -> list[Wire]:
     match part:
         case ToolCall(complete=False) if not is_native(part):
-            why = "the reply was cut inside it: it must not run"
+            why = "The reply was cut inside this call, so it must not run."
             losses.dropped(part.where or "tool call", why, "call.incomplete")
             return []
         case ToolResult():
-            losses.dropped(part.where, "no result of a tool stands in a reply", "result.place")
+            losses.dropped(part.where, "A reply cannot hold the result of a tool.", "result.place")
             return []
         case Media(kind="document" | "video" | "audio") if not is_native(part):
-            why = f"a Bedrock client expects no {part.kind} in a reply"
+            why = f"A Bedrock client expects no {part.kind} in a reply."
             losses.dropped(part.where or part.kind, why, f"media.{part.kind}")
             return []
         case Reasoning():
@@ -115,7 +115,7 @@ def decode_usage(fields: Fields, losses: Losses) -> Usage:
 
 def report_reasoning(usage: Usage | None, losses: Losses) -> None:
     if usage and usage.reasoning:
-        losses.dropped("usage.reasoning", "Bedrock does not count what was thought", "usage.detail")
+        losses.dropped("usage.reasoning", "Bedrock does not count tokens of reasoning.", "usage.detail")
 
 
 def encode_usage(usage: Usage) -> Wire:

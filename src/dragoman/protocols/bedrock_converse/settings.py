@@ -124,7 +124,7 @@ def encode_settings(
     if taken := [item for item in settings.stop or () if item.strip()]:
         inference["stopSequences"] = taken
     if len(taken) < len(settings.stop or ()):
-        losses.dropped("stop", "Bedrock takes no blank stop sequences", "setting.stop")
+        losses.dropped("stop", "Bedrock takes no blank stop sequences.", "setting.stop")
     config = ({"effort": effort} if effort else {}) | _encode_output(settings.output, losses)
     named = {"inferenceConfig": inference, "outputConfig": config, "additionalModelRequestFields": more}
     wire |= {name: value for name, value in named.items() if value}
@@ -140,11 +140,11 @@ def _encode_rest(request: Request, losses: Losses) -> Wire:
         wire["requestMetadata"] = {str(key): str(value) for key, value in settings.metadata.items()}
     for name, value in _UNSUPPORTED(settings):
         if value is not False:
-            losses.dropped(name, "Bedrock has no such setting", f"setting.{name}")
+            losses.dropped(name, "Bedrock has no such setting.", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", "Bedrock gives one answer", "setting.n")
+        losses.dropped("n", "Bedrock gives one answer.", "setting.n")
     if request.parallel is not None and request.tools:
-        losses.dropped("parallel", "Bedrock has no such setting", "setting.parallel")
+        losses.dropped("parallel", "Bedrock has no such setting.", "setting.parallel")
     return wire
 
 
@@ -152,7 +152,7 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
     if output is None or output.kind == "text":
         return {}
     if output.kind == "json":  # encode_request adds JSON_INSTRUCTION to the system text
-        why = "Bedrock has no JSON mode without a schema: an instruction asks for JSON"
+        why = "Bedrock has no JSON mode without a schema. The prompt asks for JSON."
         losses.changed("output.mode", why, "setting.output")
         return {}
     schema: Wire = {"schema": jsontext.dumps(output.schema or {"type": "object"})}
@@ -190,15 +190,15 @@ def _claude_thinking(
     effort = _nearest(settings.effort, profile, losses) if settings.effort else None
     budget = settings.budget if settings.budget and settings.budget > 0 else None
     if budget and profile.budget is False:
-        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
+        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
         return effort or _nearest(effort_for(budget), profile, losses), None
     return effort, budget
 
 
 def _thinking_problem(forced: bool, lacks_thinking: bool) -> str:
     if lacks_thinking:  # Claude refuses it then, as it does at Anthropic
-        return "the turn that goes on has no thinking of this model at its beginning"
-    return "no thinking together with a forced tool choice" if forced else ""
+        return "The message that goes on does not begin with thinking of this model."
+    return "The model cannot think when a tool choice is forced." if forced else ""
 
 
 def _is_claude(request: Request) -> bool:
@@ -209,7 +209,7 @@ def _encode_budget(budget: int, settings: Settings, problem: str, losses: Losses
     where, most = "budget" if settings.budget else "effort", settings.max_tokens
     is_given = budget == settings.budget  # by the client, and not by us
     if not problem and most is not None and most <= _LEAST_BUDGET:
-        problem = f"max_tokens leaves no room for the least budget of {_LEAST_BUDGET}"
+        problem = f"max_tokens leaves no room for thinking. The least budget is {_LEAST_BUDGET}."
     if problem:
         losses.dropped(where, problem, f"setting.{where}")
         return None
@@ -217,7 +217,7 @@ def _encode_budget(budget: int, settings: Settings, problem: str, losses: Losses
     if most is not None and (fitted >= most or not is_given):
         fitted = min(fitted, max(int(most * _MOST_THINKING), _LEAST_BUDGET))
     if fitted != budget and is_given:
-        why = f"Claude takes {_LEAST_BUDGET} and more, and less than max_tokens: {fitted}"
+        why = f"Claude takes {_LEAST_BUDGET} or more, and less than max_tokens. {fitted} was sent."
         losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
 
@@ -227,13 +227,13 @@ def _make_room(thinking: Wire, inference: Wire, profile: ModelProfile, losses: L
     budget = thinking.get("budget_tokens")
     if budget and "maxTokens" not in inference:
         most = max(profile.default_output, budget + _LEAST_BUDGET)
-        losses.invented("max_tokens", f"thinking needs it: {most}", "setting.max_tokens")
+        losses.invented("max_tokens", f"Thinking needs it. {most} was sent.", "setting.max_tokens")
         inference["maxTokens"] = most
 
 
 def _other_effort(settings: Settings, profile: ModelProfile, losses: Losses) -> str | None:
     if settings.budget is not None and settings.effort is None:
-        losses.changed("budget", "the model takes an effort, no budget", "setting.budget")
+        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
     elif settings.budget is not None:
         report_unsent("budget", settings, losses)
     effort = settings.effort
@@ -242,7 +242,9 @@ def _other_effort(settings: Settings, profile: ModelProfile, losses: Losses) -> 
     if effort is None or effort == "none":
         if effort == "none":
             losses.dropped(
-                "effort" if settings.effort else "budget", "it cannot be switched off", "setting.effort"
+                "effort" if settings.effort else "budget",
+                "The model's thinking cannot be switched off.",
+                "setting.effort",
             )
         return None
     return _nearest(effort, profile, losses)
@@ -253,7 +255,7 @@ def _nearest(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:
     nearest = profile.nearest_effort(wanted, _LEVELS)
     if nearest is None or nearest == wanted:
         return wanted
-    losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
+    losses.changed("effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort")
     return nearest
 
 
@@ -268,18 +270,18 @@ def _encode_sampling(
             more["top_k"] = value
         else:
             if name == "temperature" and value > 1 and _is_claude(request):
-                losses.changed(name, "Claude takes at most 1", "setting.temperature")
+                losses.changed(name, "Claude takes at most 1.", "setting.temperature")
                 value = 1
             inference[_FIELDS[name]] = value
 
 
 def _sampling_problem(name: str, value: float, request: Request, thinks: bool, profile: ModelProfile) -> str:
     if name == "top_k" and not _is_claude(request):
-        return "Bedrock has no such setting, and models call it differently"
+        return "Bedrock has no such setting, and models name it differently."
     if profile.sampling == "none":
-        return "the model takes no sampling settings"
+        return "The model takes no sampling settings."
     if thinks and (name == "top_k" or (name == "temperature" and value != 1)):
-        return "not together with thinking"
+        return "It cannot be set while the model thinks."
     if name == "top_p" and request.settings.temperature is not None and profile.sampling == "one":
-        return "the model takes temperature or top_p, not both"
+        return "The model takes temperature or top_p, not both."
     return ""

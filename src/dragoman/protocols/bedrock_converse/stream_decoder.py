@@ -91,7 +91,7 @@ class StreamDecoder:
                 return self._finish(body)
             case _:
                 self._losses.dropped(
-                    event or "event", f"only {PROTOCOL_NAME} has this event", "event.unknown"
+                    event or "event", f"Only {PROTOCOL_NAME} has this event.", "event.unknown"
                 )
                 return ()
 
@@ -101,7 +101,7 @@ class StreamDecoder:
         match start:
             case {"toolUse": {"type": "server_tool_use"}} | {"toolResult": _}:
                 self._losses.dropped(
-                    f"block {index}", f"{PROTOCOL_NAME} ran this call itself", "part.unknown"
+                    f"block {index}", f"{PROTOCOL_NAME} ran this call itself.", "part.unknown"
                 )
                 self._open[index] = _StartedBlock()
             case {"toolUse": given}:
@@ -147,7 +147,7 @@ class StreamDecoder:
             case _:
                 kind = next(iter(delta), "{}")
                 self._losses.dropped(
-                    f"{where}.{kind}", f"only {PROTOCOL_NAME} has this delta", "event.unknown"
+                    f"{where}.{kind}", f"Only {PROTOCOL_NAME} has this delta.", "event.unknown"
                 )
                 return events
 

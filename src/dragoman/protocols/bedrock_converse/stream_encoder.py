@@ -80,7 +80,7 @@ class StreamEncoder:
                 yield self._frame("contentBlockDelta", {"delta": {"image": {"source": image["source"]}}})
             else:
                 kind = next(iter(block), "part")
-                self._losses.dropped(part.where or kind, "Bedrock streams no such block", "part.unknown")
+                self._losses.dropped(part.where or kind, "Bedrock streams no such block.", "part.unknown")
 
     def _fill(self, event: PartDelta) -> Iterable[Frame]:
         for delta in _deltas(self._part, event):
@@ -90,7 +90,7 @@ class StreamEncoder:
     def _end_block(self, event: PartEnd) -> Iterable[Frame]:
         if not event.complete:
             where = self._part.where if self._part else ""
-            why = "the reply was cut inside it: it must not run"
+            why = "The reply was cut inside this call, so it must not run."
             self._losses.dropped(where or "tool call", why, "call.incomplete")
         if not self._open:
             return ()

@@ -31,7 +31,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
     outer = Fields(tool, where, PROTOCOL_NAME)
     if "toolSpec" not in outer.rest:  # a system tool, or a cachePoint
         kind = next(iter(outer.rest), "{}")
-        losses.dropped(where, f"{kind} is only understood by {PROTOCOL_NAME}", "hosted.other")
+        losses.dropped(where, f"Only {PROTOCOL_NAME} understands {kind}.", "hosted.other")
         return HostedTool("other", kind, where=where, extras={PROTOCOL_NAME: {"block": tool}})
     fields = outer.need_fields("toolSpec")
     schema = fields.need_fields("inputSchema")
@@ -61,7 +61,7 @@ def encode_tools(request: Request, calls: Calls, losses: Losses) -> list[Wire]:
         elif not allowed or tool.name in allowed:
             encoded.append(as_it_came(tool, {"toolSpec": _encode_tool(tool)}))
     if allowed:
-        why = "Bedrock cannot name a subset: only the allowed tools are sent"
+        why = "Bedrock cannot name a subset of tools. Only the allowed ones were sent."
         losses.changed("tool_choice", why, "tool.choice")
     return encoded or _used(calls, losses)
 
@@ -80,7 +80,7 @@ def _used(calls: Calls, losses: Losses) -> list[Wire]:
     """Bedrock refuses calls and results where toolConfig is missing ("The toolConfig field must be defined
     when using toolUse and toolResult content blocks", dify#16421)."""
     for name, where in calls:
-        why = f"the history calls {name}, which the request does not declare"
+        why = f"The history calls {name}, which the request does not declare."
         losses.invented(where, why, "tool.declaration")
     return [{"toolSpec": {"name": name, "inputSchema": {"json": _EMPTY_SCHEMA}}} for name, _ in calls]
 
@@ -110,17 +110,17 @@ def encode_tool_config(
     if choice and choice.mode == "none":
         if not has_tools:
             if request.tools:
-                why = "Bedrock has no word for none: the tools are left out"
+                why = "Bedrock cannot forbid tool calls. The tools were left out instead."
                 losses.changed("tool_choice", why, "tool.choice")
             return {}
         losses.dropped(
-            "tool_choice", "Bedrock has no word for none, and the history needs tools", "tool.choice"
+            "tool_choice", "Bedrock cannot forbid tool calls, and the history needs the tools.", "tool.choice"
         )
         choice = None
     tools = encode_tools(request, calls, losses)
     if not tools:
         if choice and choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
+            losses.dropped("tool_choice", "There are no tools to choose from.", "tool.choice")
         return {}
     config: Wire = {"tools": tools}
     if choice:
@@ -131,7 +131,9 @@ def encode_tool_config(
 def _encode_choice(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> Wire:
     match choice:
         case ToolChoice("required") if not profile.forced_tools:
-            losses.changed("tool_choice", "the model cannot be made to call a tool: it may", "tool.choice")
+            losses.changed(
+                "tool_choice", "The model cannot be made to call a tool. It may call one.", "tool.choice"
+            )
             return {"auto": {}}
         case ToolChoice("required", (name,)):
             return {"tool": {"name": name}}

@@ -53,12 +53,12 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
     if tool.kind == "mcp":
         return _encode_mcp(tool, losses)
     if tool.kind not in _WRITTEN:
-        why = f"Gemini has no hosted {tool.kind} tool that another's could become"
+        why = f"Gemini has no hosted {tool.kind} tool that takes its place."
         losses.dropped(tool.where, why, f"hosted.{tool.kind}")
         return {}
     _report_settings(tool, frozenset(), losses)
     if tool.kind == "computer":
-        losses.changed(tool.where, "Gemini's computer tool has actions of its own", "hosted.computer")
+        losses.changed(tool.where, "Gemini's computer tool has actions of its own.", "hosted.computer")
         return {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
     return {_WRITTEN[tool.kind]: {}}
 
@@ -66,7 +66,7 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire:
 def _report_settings(tool: HostedTool, taken: frozenset[str], losses: Losses) -> None:
     for name, value in tool.settings.items():
         if value and name not in taken:
-            where, why = _SPELLED.get(name, name), f"Gemini's {tool.kind} has no such setting"
+            where, why = _SPELLED.get(name, name), f"Gemini's {tool.kind} has no such setting."
             losses.dropped(f"{tool.where}.{where}", why, "hosted.setting")
 
 
@@ -98,7 +98,7 @@ def decode_mcp(server: Any, where: str, number: int, losses: Losses) -> HostedTo
 def _encode_mcp(tool: HostedTool, losses: Losses) -> Wire:
     settings = tool.settings
     if not settings.get("url"):
-        losses.dropped(tool.where, "Gemini needs the URL of an MCP server", "hosted.mcp")
+        losses.dropped(tool.where, "Gemini needs the URL of an MCP server.", "hosted.mcp")
         return {}
     _report_settings(tool, _MCP_SETTINGS, losses)
     transport = {key: settings[key] for key in ("url", "headers") if settings.get(key)}
@@ -113,9 +113,11 @@ def decode_foreign(fields: Fields, state: State | None, history: bool, losses: L
     body = fields.rest
     text = _code_as_text(body) if history else ""
     if text:
-        losses.changed(fields.where, f"only {PROTOCOL_NAME} has this: sent as text", "part.unknown")
+        losses.changed(
+            fields.where, f"Only {PROTOCOL_NAME} has this part. It was sent as text.", "part.unknown"
+        )
     elif body:
-        why = f"only {PROTOCOL_NAME} understands a part with {', '.join(body)}"
+        why = f"Only {PROTOCOL_NAME} understands a part with {', '.join(body)}."
         losses.dropped(fields.where, why, "part.unknown")
     return Foreign(PROTOCOL_NAME, body, text, state=state, where=fields.where)
 
@@ -144,7 +146,7 @@ def decode_grounding(
     supports = _objects(fields, "groundingSupports")
     fields.extras(losses, quiet=frozenset([key for key, value in fields.rest.items() if not value]))
     if not texts:
-        _report_unused(sources, set(), "no text that it could support", losses)
+        _report_unused(sources, set(), "There is no text that it could support.", losses)
         return []
     if not supports:
         return [(len(texts) - 1, source) for source in sources if source]
@@ -152,7 +154,7 @@ def decode_grounding(
     cited = [cited for support in supports for cited in _decode_support(support, sources, answer, used)]
     for support in supports:
         _report_detail(support, support.where, losses)
-    _report_unused(sources, used, "a source that supports nothing in the text", losses)
+    _report_unused(sources, used, "This source supports nothing in the text.", losses)
     return cited
 
 
@@ -164,10 +166,12 @@ def encode_grounding(texts: Iterable[tuple[str, Sequence[Citation]]], losses: Lo
     for text, citations in texts:
         for citation in citations:
             if not citation.url:
-                losses.dropped(citation.where or "citation", "Gemini cites only what has a URL", "citation")
+                losses.dropped(
+                    citation.where or "citation", "Gemini cites only sources with a URL.", "citation"
+                )
                 continue
             if citation.cited:
-                report_citation_detail(losses, citation.where, "Gemini has no field for the quoted words")
+                report_citation_detail(losses, citation.where, "Gemini has no field for the quoted words.")
             chunk = chunks.setdefault((citation.url, citation.title), len(chunks))
             supports.append({"segment": _segment(text, citation, base), "groundingChunkIndices": [chunk]})
         base += _size(text)
@@ -211,7 +215,7 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
     source = inner(chunk, key) if key else None
     url = source and (source.text("uri") or source.text("sourceUri"))
     if not source or not url:
-        losses.dropped(chunk.where, "a source without a URL", "citation")
+        losses.dropped(chunk.where, "This source has no URL.", "citation")
         return None
     found = Citation(url, source.text("title"), source.text("text"), where=chunk.where)
     domain = source.rest.get("domain")
@@ -224,7 +228,7 @@ def _decode_source(chunk: Fields, losses: Losses) -> Citation | None:
 
 def _report_detail(fields: Fields, where: str, losses: Losses) -> None:
     if unknown := [key for key, value in fields.rest.items() if value]:
-        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(unknown)}.")
 
 
 def _report_unused(sources: list[Citation | None], used: set[int], why: str, losses: Losses) -> None:

@@ -60,15 +60,17 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
             key, body = "fileData", {"mimeType": guess} if guess else {}
             body["fileUri"] = uri  # Gemini's server fetches it (G72); a translator must not
         case FileId(origin=origin):
-            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
+            losses.dropped(media.where, f"Only {origin} can open this {media.kind}.", f"media.{media.kind}")
             return {"text": f"[{media.kind} left out: only {origin} can open it]"}
     wire: Wire = {**extras, key: body | extras.get(key, {})}
     if native:
         return wire if not media.name else {**wire, key: wire[key] | {"displayName": media.name}}
     if media.name:
-        losses.dropped(f"{media.where}.name", "Gemini's media have no names", "media.name")
+        losses.dropped(f"{media.where}.name", "Media have no names in Gemini.", "media.name")
     if media.detail in _RESOLUTION and inside:
-        losses.dropped(f"{media.where}.detail", "Gemini sees media of results as it likes", "media.detail")
+        losses.dropped(
+            f"{media.where}.detail", "Gemini has no such setting for media in results.", "media.detail"
+        )
     elif media.detail in _RESOLUTION:
         wire["mediaResolution"] = {"level": _RESOLUTION[media.detail]}
     return wire
@@ -104,5 +106,5 @@ def _typed(media: Media, native: bool, losses: Losses) -> Wire:
     if media.media_type or native:
         return {"mimeType": media.media_type} if media.media_type else {}
     guess = "text/plain" if isinstance(media.source, Plain) else USUAL_TYPES[media.kind]
-    losses.invented(f"{media.where}.mimeType", f"Gemini requires it: {guess}", "media.type")
+    losses.invented(f"{media.where}.mimeType", f"Gemini requires it. {guess} was sent.", "media.type")
     return {"mimeType": guess}

@@ -179,7 +179,7 @@ class _SystemPlacer(FoldRun):
         if self.is_leading:
             self.system += tuple(_system_texts(message, self.losses))
             return
-        why = "Gemini has no system text inside the conversation: it is sent as the user's"
+        why = "Gemini has no system text inside a conversation. It was sent as the user's."
         self.losses.changed(message.where, why, "message.role")
         parts = tuple(_system_texts(message, self.losses))
         self.waiting += (replace(message, role="user", parts=parts),)
@@ -191,7 +191,7 @@ class _SystemPlacer(FoldRun):
 def _system_texts(message: Message, losses: Losses) -> list[Text]:
     for part in message.parts:
         if not isinstance(part, Text):
-            losses.dropped(part.where, "Gemini takes text only from the system", "part.place")
+            losses.dropped(part.where, "Gemini takes only text from the system.", "part.place")
     return [part for part in message.parts if isinstance(part, Text)]
 
 
@@ -251,7 +251,7 @@ class _ContentWriter(FoldRun):
         if not self.content:
             return ()
         if self.content.get("role") == "model" and not self.fold.ends:
-            why = "Gemini does not continue the assistant's last message, but answers it"
+            why = "Gemini answers the last message of the assistant. It does not continue it."
             self.losses.changed(self.where, why, "message.prefill")
         return (self.content,)
 
@@ -308,7 +308,7 @@ def _name(result: ToolResult, calls: Calls, losses: Losses) -> str:
     call = calls().get(result.call_id) if result.call_id and not is_native(result) else None
     name = call.name if call else ""
     if not name and result.call_id:
-        losses.invented(f"{result.where}.name", "no call in the conversation has this id", "call.name")
+        losses.invented(f"{result.where}.name", "No call in the conversation has this id.", "call.name")
         return result.call_id
     return name
 
@@ -316,13 +316,15 @@ def _name(result: ToolResult, calls: Calls, losses: Losses) -> str:
 def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     """`part` without state of another provider; None for reasoning that is nothing but such state."""
     if part.state is not None and part.state.origin != PROTOCOL_NAME:
-        why = f"signed by {part.state.origin}: nobody else can verify it"
+        why = f"It was signed by {part.state.origin}. Nobody else can verify the signature."
         losses.dropped(part.where, why, "reasoning.signature")
         part = replace(part, state=None)
     if type(part) is Text and part.citations:
-        report_citations(losses, part, "Gemini takes no citations back")
+        report_citations(losses, part, "Gemini takes no citations back.")
     if type(part) is Reasoning and part.hidden and part.state is None:
-        losses.dropped(part.where, "hidden reasoning that Gemini did not make", "reasoning.signature")
+        losses.dropped(
+            part.where, "This reasoning is hidden, and Gemini did not make it.", "reasoning.signature"
+        )
         return None
     return part
 
@@ -339,7 +341,7 @@ def _sign_call(parts: list[Wire], message: Message, losses: Losses) -> None:
         if call is None:  # Gemini ran it itself
             return
         first["thoughtSignature"] = SENTINEL
-        why = f"a signature, as Gemini did not make the call: {SENTINEL}"
+        why = f"Gemini did not make this call, so there is no signature. {SENTINEL} was sent."
         losses.invented(call.where or call.name, why, "reasoning.signature")
 
 

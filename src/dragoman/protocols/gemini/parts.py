@@ -75,7 +75,9 @@ def executed(decoded: list[AnyPart], wires: Sequence[Any], history: bool, losses
         for item in result.content:
             if not isinstance(item, Text):
                 losses.dropped(
-                    item.where or result.where, "a call that Gemini ran tells text only", "result.media"
+                    item.where or result.where,
+                    "Gemini ran this call, and its output can be text only.",
+                    "result.media",
                 )
         text = f"[{call.name}: {call.arguments or '{}'}]\n{output}\n"
         ran = ExecutedCall(
@@ -85,7 +87,7 @@ def executed(decoded: list[AnyPart], wires: Sequence[Any], history: bool, losses
         found[place] = Foreign(PROTOCOL_NAME, wires[place], state=call.state, where=call.where)
         found[i] = Foreign(PROTOCOL_NAME, wires[i], text, ran, state=result.state, where=result.where)
         if history:
-            losses.changed(result.where, "a call that Gemini ran is sent as text", "part.unknown")
+            losses.changed(result.where, "Gemini ran this call. It was sent as text.", "part.unknown")
     return found
 
 
@@ -295,11 +297,13 @@ def _is_unchanged(response: Any, result: ToolResult) -> bool:
 def _encode_answer_of(result: ToolResult, inside: bool, losses: Losses) -> Wire:
     texts = [item.text for item in result.content if isinstance(item, Text)]
     if len(texts) > 1:
-        losses.changed(result.where, "the texts of a result are joined", "text.join")
+        losses.changed(result.where, "Gemini has one text for a result. The texts were joined.", "text.join")
     types = [item.media_type or item.kind for item in result.content if isinstance(item, Media)]
     if types and not texts and not inside:
         note = f"Binary content of type {', '.join(types)} was processed."
-        losses.invented(result.where, f"a result needs a text: {note}", "result.text")
+        losses.invented(
+            result.where, f"Gemini needs text in each result. This was sent: {note}", "result.text"
+        )
         return encode_answer(note, result.failed)
     return encode_answer("\n\n".join(texts), result.failed)
 
@@ -310,7 +314,7 @@ def _decode_result_media(part: Any, where: str, losses: Losses) -> Media | Forei
         return decode_inline(fields, losses)
     if "fileData" in fields.rest:
         return decode_file(fields, losses)
-    losses.dropped(where, f"only {PROTOCOL_NAME} has this", "part.unknown")
+    losses.dropped(where, f"Only {PROTOCOL_NAME} has this part.", "part.unknown")
     return Foreign(PROTOCOL_NAME, fields.rest, where=where)
 
 
@@ -339,7 +343,7 @@ def _encode_inside(item: Media | Foreign, losses: Losses, inside: bool = False) 
 
 
 def _beside(item: Media | Foreign, losses: Losses) -> Wire:
-    why = "it cannot stand inside a result of this model: it stands beside it"
+    why = "Results of this model hold no media. It was sent beside the result."
     losses.changed(item.where, why, "result.media")
     return _encode_inside(item, losses)
 

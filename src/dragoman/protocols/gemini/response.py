@@ -64,7 +64,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     parts, stop = _decode_candidate(candidate, losses)
     extras[PROTOCOL_NAME]["candidates"] = [candidate.rest, *candidates[1:]]
     if len(candidates) > 1:
-        losses.dropped("candidates[1]", "only the first candidate is the answer", "response.choices")
+        losses.dropped("candidates[1]", "Only the first candidate is passed on.", "response.choices")
     return Response(id, model, parts, stop, usage, created, extras=extras)
 
 
@@ -151,13 +151,15 @@ def decode_stop(raw: str, called: bool, losses: Losses) -> Stop:
 def report_finish(candidate: Wire, raw: str, losses: Losses) -> None:
     """What Gemini says in words about an end that is not an ordinary one."""
     if candidate.get("finishMessage") and raw and STOP.decode(raw.upper()) != "end":
-        losses.dropped("candidates[0].finishMessage", f"only {PROTOCOL_NAME} has this", "field.unknown")
+        losses.dropped(
+            "candidates[0].finishMessage", f"Only {PROTOCOL_NAME} has this field.", "field.unknown"
+        )
 
 
 def report_feedback(feedback: Any, losses: Losses) -> None:
     for key, value in feedback.items() if is_object(feedback) else ():
         if value and key not in _FEEDBACK:
-            losses.dropped(f"promptFeedback.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+            losses.dropped(f"promptFeedback.{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
 
 
 _FEEDBACK = frozenset({"blockReason", "safetyRatings"})

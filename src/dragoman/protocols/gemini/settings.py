@@ -78,7 +78,7 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
     if settings.stop:
         config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
         if len(settings.stop) > _MOST_STOPS:
-            losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences", "setting.stop")
+            losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences.", "setting.stop")
     config |= _encode_output(request, profile, losses)
     if thinking := _encode_thinking(request, profile, losses):
         config["thinkingConfig"] = thinking
@@ -89,7 +89,7 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
     if settings.store:
         body["store"] = True
     for name, _ in _UNSUPPORTED(settings):
-        losses.dropped(name, "Gemini has no such setting", f"setting.{name}")
+        losses.dropped(name, "Gemini has no such setting.", f"setting.{name}")
     return body
 
 
@@ -103,9 +103,9 @@ def _decode_thinking(config: Fields, losses: Losses) -> tuple[Effort | None, int
     effort = _EFFORTS.get(level)
     if level and (effort is None or budget == 0) and level != "THINKING_LEVEL_UNSPECIFIED":
         why = (
-            "a budget of 0 tokens stands for it"
+            "It was sent as a budget of 0 tokens."
             if effort
-            else f"only {PROTOCOL_NAME} knows the level {level}"
+            else f"Only {PROTOCOL_NAME} knows the level {level}."
         )
         losses.dropped(thinking.path("thinkingLevel"), why, "setting.effort")
     return "none" if budget == 0 else effort, budget, shown
@@ -125,7 +125,7 @@ def _encode_thinking(request: Request, profile: ModelProfile, losses: Losses) ->
     else:
         for name, value in (("effort", settings.effort), ("budget", settings.budget)):
             if value not in (None, "none", 0):
-                losses.dropped(name, "the model does not think", f"setting.{name}")
+                losses.dropped(name, "The model does not think.", f"setting.{name}")
         return {}
     return wire | {"includeThoughts": True} if settings.show_reasoning else wire
 
@@ -135,14 +135,14 @@ def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wi
     effort, budget = request.settings.effort, request.settings.budget
     if effort is None and budget is not None and budget >= 0:
         effort = effort_for(budget)
-        why = f"the model takes no budget of {budget} tokens, but levels: {effort}"
+        why = f"The model takes a level and no budget. It gets {effort} for {budget} tokens."
         losses.changed("budget", why, "setting.budget")
     if effort is None:
         return {}
     report_unsent("budget", request.settings, losses)
     level = _LEVELS.get(profile.nearest_effort(effort, tuple(_LEVELS)) or effort, "HIGH")
     if level != _LEVELS.get(effort):
-        why = f"the nearest that the model takes to {effort} is {level}"
+        why = f"The model takes no effort {effort}. It gets {level}."
         losses.changed("effort", why, "setting.effort")
     return {"thinkingLevel": level}
 
@@ -158,7 +158,7 @@ def _encode_budget(request: Request, profile: ModelProfile, losses: Losses) -> W
     least, most = profile.budget_range
     tokens = budget if budget < 0 else min(max(budget, least), most)
     if tokens != budget:
-        why = f"the model takes {least} to {most} tokens of thinking, not {budget}"
+        why = f"The model takes {least} to {most} tokens of thinking, not {budget}."
         losses.changed("budget", why, "setting.budget")
     return {"thinkingBudget": tokens}
 
@@ -174,7 +174,7 @@ def _decode_output(config: Fields, losses: Losses) -> OutputFormat | None:
         case "":
             return None
         case _:
-            why = f"only {PROTOCOL_NAME} can answer in {kind}"
+            why = f"Only {PROTOCOL_NAME} can answer in {kind}."
             losses.dropped("generationConfig.responseMimeType", why, "setting.output")
             return None
 
@@ -192,7 +192,7 @@ def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> W
     if output is None or output.kind == "text":
         return {}
     if any(isinstance(tool, ToolDeclaration) for tool in request.tools) and not profile.combined_tools:
-        losses.dropped("output", "the model takes no output format beside functions", "setting.output")
+        losses.dropped("output", "The model takes no output format beside functions.", "setting.output")
         return {}
     wire: Wire = {"responseMimeType": "application/json"}
     if output.kind == "schema" and output.schema is not None:
@@ -206,7 +206,7 @@ def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
         if isinstance(value, str):
             labels[key] = value
         else:
-            losses.dropped(f"metadata.{key}", "Gemini's labels are strings", "setting.metadata")
+            losses.dropped(f"metadata.{key}", "Gemini's labels are strings.", "setting.metadata")
     return {"labels": labels} if labels else {}
 
 

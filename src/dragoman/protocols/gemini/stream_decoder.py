@@ -192,7 +192,7 @@ class StreamDecoder:
         if not is_object(candidate):
             raise _wrong("candidates[0]", "an object", candidate)
         if candidate.get("index"):
-            why = "only the first candidate is the answer"
+            why = "Only the first candidate is passed on."
             self._losses.dropped("candidates[1]", why, "response.choices")
             return
         if not _CANDIDATE_KEYS.issuperset(candidate):
@@ -394,7 +394,7 @@ class Assembly:
         if self._sources is not None and not self._texts:
             self._cited()  # reports them
         if self._uncited and any(number < self._uncited for number, _ in self._cited()):
-            why = "sources came after their text had ended"
+            why = "Sources came after their text had ended."
             self._losses.dropped("candidates[0].groundingMetadata", why, "citation")
 
     def _start(self, part: AnyPart, events: list[Event]) -> None:

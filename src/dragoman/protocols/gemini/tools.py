@@ -129,7 +129,7 @@ def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not is_native(tool):
-            why = "the model takes no hosted tools beside functions"
+            why = "The model takes no hosted tools beside functions."
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
 
@@ -155,7 +155,7 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         problem = f"expected AUTO, ANY, NONE or VALIDATED, got {mode!r}"
         raise WireError(PROTOCOL_NAME, choice.path("mode"), problem)
     if mode == "VALIDATED":
-        why = "VALIDATED is AUTO elsewhere: calls are not held to their schemas"
+        why = "Other protocols have no VALIDATED. AUTO was sent, so calls need not conform to their schemas."
         losses.changed(choice.path("mode"), why, "tool.choice")
     choice.extras(losses)
     return ToolChoice(MODES.decode(mode), tuple(str(name) for name in names), extras=wire)
@@ -175,11 +175,11 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     elif functions and strict and not is_native(request):
         config["functionCallingConfig"] = {"mode": "VALIDATED"}
     elif request.tool_choice and request.tool_choice.mode == "required":
-        losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
+        losses.dropped("tool_choice", "There are no functions to choose from.", "tool.choice")
     if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
         config["includeServerSideToolInvocations"] = True
     if functions and request.parallel is False:
-        why = "Gemini cannot be kept from calling several tools at once"
+        why = "Gemini cannot be kept from calling several tools at once."
         losses.dropped("parallel", why, "setting.parallel")
     return {"toolConfig": config} if config or is_object(native) else {}
 

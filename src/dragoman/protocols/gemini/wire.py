@@ -201,7 +201,7 @@ MODES: Table[Literal["auto", "none", "required"]] = Table(
 # Letters and _ are base64 too.
 SENTINEL = "skip_thought_signature_validator"
 
-CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
+CUT_CALL = "The reply was cut inside this call, so it must not run."
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_RESPONSE = word_set("usageMetadata promptFeedback createTime modelStatus")

@@ -60,15 +60,15 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         return ours
     wire = _encode_mcp(tool) if tool.kind == "mcp" else _WRITTEN.get(tool.kind)
     if wire is None:
-        why = f"{PROTOCOL_NAME} has no hosted {tool.name or tool.kind} tool that another's could become"
+        why = f"{PROTOCOL_NAME} has no hosted {tool.name or tool.kind} tool that takes its place."
         losses.dropped(tool.where, why, f"hosted.{tool.kind}")
         return None
     for name, value in tool.settings.items():
         if value and not (tool.kind == "mcp" and name in _MCP_SETTINGS):
-            where, why = _SPELLED.get(name, name), f"{tool.kind} of {PROTOCOL_NAME} has no such setting"
+            where, why = _SPELLED.get(name, name), f"The {tool.kind} of {PROTOCOL_NAME} has no such setting."
             losses.dropped(f"{tool.where}.{where}", why, "hosted.setting")
     if tool.kind == "computer":
-        losses.changed(tool.where, "Gemini's computer tool has actions of its own", "hosted.computer")
+        losses.changed(tool.where, "Gemini's computer tool has actions of its own.", "hosted.computer")
     return wire.copy()
 
 
@@ -121,10 +121,10 @@ class StepsOfServers:
             return self._executed(step, where, losses)
         words = _in_words(step, kind, where) if self.history else ""
         if words:
-            why = f"a step of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text"
+            why = f"Only {PROTOCOL_NAME} understands a step of type {kind}. It was sent as text."
             losses.changed(where, why, "part.unknown")
         elif not (kind == "user_input" and not self.history):  # a timeline repeats what the client said
-            why = f"a step of type {kind} is only understood by {PROTOCOL_NAME}"
+            why = f"Only {PROTOCOL_NAME} understands a step of type {kind}."
             losses.dropped(where, why, "part.unknown")
         return Foreign(PROTOCOL_NAME, step, words, where=where)
 
@@ -139,7 +139,7 @@ class StepsOfServers:
         failed = step.get("is_error") is True
         ran = ExecutedCall(id, "both", "mcp", name, written, server, output, failed)
         if self.history:
-            losses.changed(where, "a call that a server ran is sent as text", "part.unknown")
+            losses.changed(where, "A server ran this call. It was sent as text.", "part.unknown")
         return Foreign(PROTOCOL_NAME, step, f"[{name}: {written}]\n{output}\n", ran, where=where)
 
 
@@ -197,7 +197,7 @@ def decode_past(step: Wire) -> ExecutedCall | None:
 
 def text_made_here(part: Foreign, losses: Losses) -> Text | None:
     """A step of ours for Google, which would refuse it: its words."""
-    why = "only calls that Google ran go back to it: sent as text"
+    why = "Google takes back only calls that it ran. It was sent as text."
     losses.changed(part.where, why, "part.unknown")
     return Text(part.text) if part.text else None
 

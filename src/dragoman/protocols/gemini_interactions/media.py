@@ -37,7 +37,7 @@ def decode_media(fields: Fields, kind: MediaKind, losses: Losses) -> Media:
         raise WireError(PROTOCOL_NAME, fields.where, "expected data or uri, got neither")
     known = detail if detail in _DETAILS else ""
     if detail and not known:
-        losses.dropped(fields.path("resolution"), f"only {PROTOCOL_NAME} has {detail}", "media.detail")
+        losses.dropped(fields.path("resolution"), f"Only {PROTOCOL_NAME} has {detail}.", "media.detail")
     extras = fields.extras(losses, quiet=QUIET_CONTENT)
     return Media(kind, media_type, source, detail=known, where=fields.where, extras=extras)
 
@@ -50,7 +50,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     if native(media):
         return wire | own(media.extras, PROTOCOL_NAME)
     if media.name:
-        losses.dropped(f"{media.where}.name", f"media of {PROTOCOL_NAME} have no names", "media.name")
+        losses.dropped(f"{media.where}.name", f"Media have no names in {PROTOCOL_NAME}.", "media.name")
     if media.detail in _DETAILS and media.kind in ("image", "video"):
         wire["resolution"] = media.detail
     return wire
@@ -66,11 +66,11 @@ def _encode_source(media: Media, losses: Losses) -> Wire:
         case FileId(uri, origin) if origin == GOOGLE_FILES:
             found = {"uri": uri}
         case FileId(origin=origin):
-            losses.dropped(media.where, f"only {origin} can open this {media.kind}", f"media.{media.kind}")
+            losses.dropped(media.where, f"Only {origin} can open this {media.kind}.", f"media.{media.kind}")
             return {"type": "text", "text": f"[{media.kind} left out: only {origin} can open it]"}
         case source:
             found = {"data": base64_of(source)}
             if not media_type and not ours and (media_type := USUAL_TYPES[media.kind]):
-                why = f"{PROTOCOL_NAME} requires it: {media_type}"
+                why = f"{PROTOCOL_NAME} requires it. {media_type} was sent."
                 losses.invented(f"{media.where}.mime_type", why, "media.type")
     return found | ({"mime_type": media_type} if media_type else {})

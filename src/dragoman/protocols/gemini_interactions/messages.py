@@ -243,7 +243,7 @@ class _InputWriter(FoldRun):
     def close(self) -> list[Wire]:
         entries = self._flush()
         if self.last is not None and self.last.role == "assistant" and not self.fold.ends:
-            why = "Gemini does not continue the assistant's last message, but answers it"
+            why = "Gemini answers the last message of the assistant. It does not continue it."
             self.losses.changed(self.last.where, why, "message.prefill")
         if self.held and not entries:
             self.lone = _lone(self.held, self._encode(self.held))
@@ -252,12 +252,12 @@ class _InputWriter(FoldRun):
     def _place(self, message: Message) -> None:
         for part in message.parts:
             if not isinstance(part, Text):
-                self.losses.dropped(part.where, "Gemini takes text only from the system", "part.place")
+                self.losses.dropped(part.where, "Gemini takes only text from the system.", "part.place")
         texts = tuple([part for part in message.parts if isinstance(part, Text)])
         if not self.begun and not self.waiting:
             self.system.extend(texts)
             return
-        why = "Gemini has no system text inside the conversation: it is sent as the user's"
+        why = "Gemini has no system text inside a conversation. It was sent as the user's."
         self.losses.changed(message.where, why, "message.role")
         self.waiting.append(replace(message, role="user", parts=texts))
 
@@ -305,7 +305,7 @@ class _InputWriter(FoldRun):
         first = next(i for i, step in enumerate(steps) if step.get("type") == "function_call")
         if any(step.get("type") == "thought" and step.get("signature") for step in steps[:first]):
             return steps
-        why = f"a signed thought, as Gemini did not make the call: {SENTINEL}"
+        why = f"Gemini did not make this call, so there is no signed thought. {SENTINEL} was sent."
         self.losses.invented(calls[0].where or calls[0].name, why, "reasoning.signature")
         return [*steps[:first], {"type": "thought", "signature": SENTINEL}, *steps[first:]]
 
@@ -315,12 +315,12 @@ class _InputWriter(FoldRun):
         if type(part) is Foreign and is_made_here(part.body):
             return text_made_here(part, self.losses)
         if part.state is not None and part.state.origin != PROTOCOL_NAME:
-            why = f"signed by {part.state.origin}: nobody else can verify it"
+            why = f"It was signed by {part.state.origin}. Nobody else can verify the signature."
             self.losses.dropped(part.where, why, "reasoning.signature")
             part = replace(part, state=None)
         if type(part) is not Reasoning or part.state or (native(part) and STEP not in (part.extras or ())):
             return part
-        why = f"{PROTOCOL_NAME} takes back only thoughts that it signed"
+        why = f"{PROTOCOL_NAME} takes back only thoughts that it signed."
         self.losses.dropped(part.where or "reasoning", why, "reasoning.history")
         return None
 

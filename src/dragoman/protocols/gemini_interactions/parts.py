@@ -200,12 +200,12 @@ def _decode_citation(note: Any, data: bytes, where: str, losses: Losses) -> Cita
     address, title = _SOURCES.get(str(fields.rest.get("type")), ("url", "title"))
     start, end, url = fields.integer("start_index"), fields.integer("end_index"), fields.text(address)
     if not url:
-        losses.dropped(where, "a source without a URL", "citation")
+        losses.dropped(where, "This source has no URL.", "citation")
         return Citation("", where=where, extras=whole)
     first, last = _characters(data, start), _characters(data, end)
     found = Citation(url, fields.text(title), "", first, last, where=where, extras=whole)
     if unknown := [key for key, value in fields.rest.items() if value and key != "type"]:
-        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(unknown)}.")
     return found
 
 
@@ -214,7 +214,7 @@ def _encode_citation(citation: Citation, part: Text, losses: Losses) -> Wire:
     if ours := own(citation.extras, PROTOCOL_NAME):
         return ours
     if citation.cited:
-        why = f"{PROTOCOL_NAME} has no field for the quoted words"
+        why = f"{PROTOCOL_NAME} has no field for the quoted words."
         report_citation_detail(losses, citation.where, why)
     start, end = citation.start, citation.end
     if not 0 <= start <= end:
@@ -270,7 +270,7 @@ def summary_text(entry: Any, where: str, losses: Losses) -> str:
         text = fields.text("text")
         fields.extras(losses, quiet=QUIET_CONTENT)
         return text
-    losses.dropped(where, f"only {PROTOCOL_NAME} has this in a thought", "part.unknown")
+    losses.dropped(where, f"Only {PROTOCOL_NAME} has this in a thought.", "part.unknown")
     return ""
 
 

@@ -22,7 +22,7 @@ from dragoman.protocols.gemini_interactions.tools import (
 )
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_REQUEST, native
 
-_EARLIER = "the earlier turns it stands for are not in this request"
+_EARLIER = "It stands for earlier turns, which are not in this request."
 _QUIET = QUIET_REQUEST | {"system_instruction", "tools"}
 
 

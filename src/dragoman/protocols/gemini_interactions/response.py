@@ -116,7 +116,7 @@ def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
             return Stop(reason, status)
     if errors:
         said = errors[0].get("message") or errors[0].get("code")
-        losses.changed(fields.path("errors"), f"only {PROTOCOL_NAME} says why: {said}", "stop.reason")
+        losses.changed(fields.path("errors"), f"Only {PROTOCOL_NAME} says why: {said}.", "stop.reason")
     reason = STOP.decode(status)
     if reason in ("other", "pause"):
         report_unknown_stop(losses, fields.path("status"), status)

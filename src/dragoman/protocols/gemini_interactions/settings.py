@@ -61,7 +61,7 @@ def decode_settings(fields: Fields, config: Fields, losses: Losses) -> Settings:
     if (tier := values.get("service_tier")) == "standard":
         values["service_tier"] = "default"
     elif tier == "deferred":
-        losses.dropped("service_tier", f"only {PROTOCOL_NAME} has this tier", "setting.service_tier")
+        losses.dropped("service_tier", f"Only {PROTOCOL_NAME} has this tier.", "setting.service_tier")
         del values["service_tier"]
     settings = Settings(
         stop=None if stop is None else tuple(str(item) for item in stop),
@@ -88,9 +88,9 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
         body |= encode_tier(settings.service_tier, _TIERS, PROTOCOL_NAME, losses)
     body["store"] = bool(settings.store)  # Google's default is true (G113: bifrost#2270 shows it for OpenAI)
     for name, _ in _UNSUPPORTED(settings):
-        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting", f"setting.{name}")
+        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting.", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer", "setting.n")
+        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer.", "setting.n")
     return config, body
 
 
@@ -100,7 +100,7 @@ def _decode_level(config: Fields, losses: Losses) -> Effort | None:
         if effort == level:
             return effort
     if level:
-        where, why = config.path("thinking_level"), f"only {PROTOCOL_NAME} knows the level {level}"
+        where, why = config.path("thinking_level"), f"Only {PROTOCOL_NAME} knows the level {level}."
         losses.dropped(where, why, "setting.effort")
     return None
 
@@ -110,7 +110,7 @@ def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wi
     effort, budget = request.settings.effort, request.settings.budget
     if effort is None and budget is not None and budget >= 0:
         effort = effort_for(budget)
-        why = f"{PROTOCOL_NAME} counts no thinking tokens: said as the level {effort}"
+        why = f"{PROTOCOL_NAME} takes a level and no budget. {effort} was sent."
         losses.changed("budget", why, "setting.budget")
     if effort is None:
         return {}
@@ -119,7 +119,7 @@ def _encode_level(request: Request, profile: ModelProfile, losses: Losses) -> Wi
     nearest = profile.nearest_effort(effort, _LEVELS) if profile.efforts != () else effort
     level = nearest if nearest in _LEVELS else "minimal" if effort == "none" else "high"
     if level != effort:
-        losses.changed("effort", f"the nearest level to {effort} is {level}", "setting.effort")
+        losses.changed("effort", f"The model takes no effort {effort}. It gets {level}.", "setting.effort")
     return {"thinking_level": level}
 
 
@@ -134,7 +134,7 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
             raise WireError(PROTOCOL_NAME, where, f"expected an object, got {describe(format)}")
         kind = format.get("type")
         if isinstance(kind, str) and kind in _MODALITIES:
-            losses.dropped(where, f"only {PROTOCOL_NAME} can answer with {kind}", "setting.output")
+            losses.dropped(where, f"Only {PROTOCOL_NAME} can answer with {kind}.", "setting.output")
         elif kind == "text":
             found = _decode_text_format(Fields(format, where, PROTOCOL_NAME), losses)
         else:
@@ -153,7 +153,7 @@ def _decode_text_format(format: Fields, losses: Losses) -> OutputFormat:
 def _decode_mime(fields: Fields, key: str, losses: Losses) -> str:
     mime = fields.text(key)
     if mime not in ("", "application/json", "text/plain"):
-        losses.dropped(fields.path(key), f"only {PROTOCOL_NAME} can answer with {mime}", "setting.output")
+        losses.dropped(fields.path(key), f"Only {PROTOCOL_NAME} can answer with {mime}.", "setting.output")
     return mime
 
 
@@ -162,7 +162,7 @@ def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> W
     if output is None or output.kind == "text":
         return {}
     if any(isinstance(tool, ToolDeclaration) for tool in request.tools) and not profile.combined_tools:
-        losses.dropped("output", "the model takes no output format beside functions", "setting.output")
+        losses.dropped("output", "The model takes no output format beside functions.", "setting.output")
         return {}
     format: Wire = {"type": "text", "mime_type": "application/json"}
     if output.kind == "schema" and output.schema is not None:
@@ -176,5 +176,5 @@ def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
         if isinstance(value, str):
             labels[key] = value
         else:
-            losses.dropped(f"metadata.{key}", f"labels of {PROTOCOL_NAME} are strings", "setting.metadata")
+            losses.dropped(f"metadata.{key}", f"Labels of {PROTOCOL_NAME} are strings.", "setting.metadata")
     return {"labels": labels} if labels else {}

@@ -163,14 +163,16 @@ class StreamDecoder:
             case _ if kind.startswith("interaction."):  # status_update; a guide says in_progress, …
                 return (KeepAlive(),)
             case _:
-                self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} has this", "event.unknown")
+                self._losses.dropped(
+                    f"event {kind}", f"Only {PROTOCOL_NAME} has this event.", "event.unknown"
+                )
                 return ()
 
     def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
         """What only this protocol says, once for each name."""
         for key in wire.keys() - known - self._reported:
             self._reported.add(key)
-            self._losses.dropped(f"{where}{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+            self._losses.dropped(f"{where}{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
 
     def _fail(self, body: Wire) -> Iterable[Event]:
         self._ended = True
@@ -220,7 +222,7 @@ class StreamDecoder:
         elif kind == "function_call":
             begun: Wire = {**wire, "arguments": {}} if is_object(wire.get("arguments")) else wire
             part = decode_block(begun, step.where, self._losses, self._servers)
-            assert isinstance(part, ToolCall), "a function_call is one"
+            assert isinstance(part, ToolCall), "A function_call is one."
             step.state = part.state
             events += self._open_part(step, _begun(part))
         return events

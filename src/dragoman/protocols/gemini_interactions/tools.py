@@ -65,7 +65,7 @@ def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -
         return tools
     for tool in tools:
         if isinstance(tool, HostedTool) and not native(tool):
-            why = "the model takes no hosted tools beside functions"
+            why = "The model takes no hosted tools beside functions."
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     return [tool for tool in tools if isinstance(tool, ToolDeclaration) or native(tool)]
 
@@ -82,7 +82,7 @@ def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
         case {"allowed_tools": {**allowed}, **rest}:
             listed: Any = allowed.get("tools") or []
             for key in (*rest, *(f"allowed_tools.{key}" for key in allowed if key not in ("mode", "tools"))):
-                losses.dropped(f"{where}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+                losses.dropped(f"{where}.{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
             mode = allowed.get("mode") or "auto"
             if not is_array(listed) or not isinstance(mode, str) or mode not in _MODES:
                 problem = "expected a mode (auto, any, none, validated) and an array of names"
@@ -92,7 +92,7 @@ def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
             problem = f"expected auto, any, none, validated or allowed_tools, got {describe(choice)}"
             raise WireError(PROTOCOL_NAME, where, problem)
     if mode == "validated":
-        why = "validated is auto elsewhere: calls are not held to their schemas"
+        why = "Other protocols have no validated. auto was sent, so calls need not conform to their schemas."
         losses.changed(where, why, "tool.choice")
     return ToolChoice(CHOICES.decode(str(mode)), names, extras=whole)
 
@@ -102,12 +102,12 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     if choice and (ours := own(choice.extras, PROTOCOL_NAME)):
         return ours
     if functions and request.parallel is False:
-        why = f"{PROTOCOL_NAME} cannot be kept from calling several tools at once"
+        why = f"{PROTOCOL_NAME} cannot be kept from calling several tools at once."
         losses.dropped("parallel", why, "setting.parallel")
     if functions:
         return _encode_mode(choice, request)
     if choice and choice.mode == "required":
-        losses.dropped("tool_choice", "there are no functions to choose from", "tool.choice")
+        losses.dropped("tool_choice", "There are no functions to choose from.", "tool.choice")
     return {}
 
 

@@ -148,7 +148,7 @@ CHOICES: Table[Literal["auto", "none", "required"]] = Table(
 # A signature that Google's servers accept for a call that Gemini did not make: documented for generateContent
 # (ai.google.dev/gemini-api/docs/thought-signatures)
 SENTINEL = "skip_thought_signature_validator"
-CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
+CUT_CALL = "The reply was cut inside this call, so it must not run."
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
 QUIET_STEP = word_set("type signature content summary arguments result")

@@ -178,7 +178,9 @@ def _encode_other(result: ToolResult, profile: ModelProfile, losses: Losses) -> 
     texts, shown = _split_content(result, losses)
     if result.failed:
         texts = _with_error_prefix(texts)
-        losses.changed(result.where, "Chat has no flag for a failed result: the text says it", "result.error")
+        losses.changed(
+            result.where, "Chat has no field for the failure of a tool. The text says it.", "result.error"
+        )
     if shown and not texts:
         kinds = " and ".join(dict.fromkeys([_KINDS.get(part["type"], "file") for part in shown]))
         texts = [text_part(f"[{kinds}: see the next message]")]
@@ -218,7 +220,7 @@ def _split_content(result: ToolResult, losses: Losses) -> tuple[list[Wire], list
         if wire["type"] == "text":
             texts.append(wire)
         else:
-            why = f"Chat takes no {part.kind} in a tool result: it follows in a message"
+            why = f"Chat takes no {part.kind} in a tool result. It follows in a message."
             losses.changed(part.where, why, "result.media")
             shown.append(wire)
     return texts, shown

@@ -77,10 +77,10 @@ def encode_hosted(tool: HostedTool, extras: Wire, wire: Wire, profile: ModelProf
     if extras:
         return {"tools": [*wire.get("tools", ()), extras]}
     if tool.kind != "web_search":
-        losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool", f"hosted.{tool.kind}")
+        losses.dropped(tool.where, f"Chat has no hosted {tool.kind} tool.", f"hosted.{tool.kind}")
         return {}
     if "web_search" not in (profile.hosted_tools or ()):  # other servers refuse or ignore the field
-        losses.dropped(tool.where, "only the search models take web search on Chat", "hosted.web_search")
+        losses.dropped(tool.where, "On Chat only the search models take web search.", "hosted.web_search")
         return {}
     return {"web_search_options": _encode_search_options(tool, losses)}
 
@@ -94,7 +94,7 @@ def _encode_search_options(tool: HostedTool, losses: Losses) -> Wire:
             case "location":
                 options["user_location"] = {"type": "approximate", "approximate": value}
             case _ if value:
-                why = "Chat's web search has no such setting"
+                why = "Chat's web search has no such setting."
                 losses.dropped(f"{tool.where}.{key}", why, "hosted.setting")
             case _:
                 pass

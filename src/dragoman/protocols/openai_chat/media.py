@@ -70,7 +70,7 @@ def decode_linked(kind: str, part: Wire, where: str, losses: Losses) -> Media:
         raise WireError(PROTOCOL_NAME, f"{where}.{kind}", f"expected an address, got {describe(url)}")
     for key in link if is_object(link) else ():
         if key != "url":
-            losses.dropped(f"{where}.{kind}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+            losses.dropped(f"{where}.{kind}.{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
     media_type, source, _ = _decode_url(url)
     if kind == "video_url":
         return Media("video", media_type, source, where=where, extras={PROTOCOL_NAME: part})
@@ -126,16 +126,16 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         case "document", Base64():
             return _wrapped("file", _encode_file(media, losses), extras)
         case "document", Plain(text):  # an `image_url` or a raw block is refused (G74: bifrost#4832)
-            why = "Chat takes no plain text files: the text stands in the message"
+            why = "Chat takes no plain text files. The text stands in the message."
             losses.changed(media.where, why, "media.document")
             return text_part(f"{media.name or 'document'}:\n{text}")
         case "document", Url(url):
-            why = "Chat takes no file by address: the address is sent as text"
+            why = "Chat takes no files by address. The address was sent as text."
             losses.changed(media.where, why, "media.document")
             return text_part(f"[document {media.name}: {url}]" if media.name else f"[document: {url}]")
         case _:
             kind = media.media_type or "unknown type"
-            why = f"Chat takes no {media.kind} of this form ({kind})"
+            why = f"Chat takes no {media.kind} of this form ({kind})."
             losses.dropped(media.where, why, f"media.{media.kind}")
             return text_part(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
 
@@ -158,7 +158,9 @@ def _encode_file(media: Media, losses: Losses) -> Wire:
     if is_native(media):
         return file
     name = f"document.{_EXTENSIONS.get(media.media_type, 'bin')}"
-    losses.invented(f"{media.where}.filename", f"Chat wants a name beside a file: {name}", "media.name")
+    losses.invented(
+        f"{media.where}.filename", f"Chat needs a name beside a file. {name} was sent.", "media.name"
+    )
     return {"filename": name, **file}
 
 

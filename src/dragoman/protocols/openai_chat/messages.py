@@ -243,7 +243,9 @@ class _ChatWriter(FoldRun):
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
         if self.last == "tool" and self.fold.profile.assistant_after_tool:
             self.losses.invented(
-                "assistant message", "this upstream wants one between result and user", "message.filler"
+                "assistant message",
+                "This upstream demands one between a result and the user.",
+                "message.filler",
             )
             self._write({"role": "assistant", "content": "OK"})
 
@@ -289,7 +291,7 @@ def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPa
     audio = fields.rest.get("audio")
     if is_object(audio) and any(audio.values()):
         losses.dropped(
-            fields.path("audio"), f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
+            fields.path("audio"), f"Only {PROTOCOL_NAME} understands spoken replies.", "media.audio"
         )
         said = audio.get("transcript")
         body = {"audio": fields.any("audio")}
@@ -352,7 +354,7 @@ def _completed(wire: Wire, message: Message, profile: ModelProfile, thinks: bool
         wire["reasoning_content"] = UNKNOWN_REASONING
         losses.invented(
             message.where or "reasoning",
-            "this upstream wants reasoning on each of its turns",
+            "This upstream demands reasoning on each of its messages.",
             "reasoning.history",
         )
     return wire
@@ -388,7 +390,7 @@ def _encode_one(calls: Sequence[ToolCall], losses: Losses) -> Wire:
     for call in calls[1:]:
         losses.dropped(
             call.where or call.name,
-            "a client that declares functions takes one call at a time",
+            "A client that declares functions takes one call at a time.",
             "call.parallel",
         )
     return encode_legacy(calls[0])
@@ -406,7 +408,7 @@ def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses
     if profile.text_parts:
         return [text_part(part.text) for part in texts]
     for part in texts[1:]:
-        losses.changed(part.where, "joined to the text before it", "text.join")
+        losses.changed(part.where, "It was joined to the text before it.", "text.join")
     return "\n\n".join([part.text for part in texts])
 
 
@@ -433,7 +435,7 @@ def _encode_sources(content: Sequence[AnyPart], native: bool, losses: Losses) ->
     if texts and native:
         return {"annotations": encode_annotations(texts)}
     for text in texts:
-        report_citations(losses, text, "Chat takes no sources in a history")
+        report_citations(losses, text, "Chat takes no sources in a history.")
     return {}
 
 
@@ -447,12 +449,14 @@ def _encode_media(parts: Sequence[AnyPart], images: bool, losses: Losses) -> Wir
             case Media():
                 losses.dropped(
                     part.where or part.kind,
-                    f"Chat has no {part.kind} in an assistant message",
+                    f"Chat has no {part.kind} in a message of the assistant.",
                     f"media.{part.kind}",
                 )
             case ToolResult():
                 losses.dropped(
-                    part.where or "tool result", "Chat has no results in an assistant message", "result.place"
+                    part.where or "tool result",
+                    "Chat has no results in a message of the assistant.",
+                    "result.place",
                 )
             case Foreign() if part.origin == PROTOCOL_NAME and "type" not in part.body:
                 wire |= part.body
@@ -463,7 +467,7 @@ def _encode_media(parts: Sequence[AnyPart], images: bool, losses: Losses) -> Wir
 
 def _joined(texts: Sequence[AnyPart], losses: Losses) -> str:
     for part in texts[1:]:
-        losses.changed(part.where or "text", "joined to the text before it", "text.join")
+        losses.changed(part.where or "text", "It was joined to the text before it.", "text.join")
     return "".join([part.text for part in texts if isinstance(part, Text)])
 
 
@@ -473,5 +477,5 @@ def _report_order(parts: Sequence[AnyPart], losses: Losses) -> None:
         called |= isinstance(part, ToolCall)
         if called and isinstance(part, Text) and part.text:
             losses.changed(
-                part.where or "text", "Chat puts the text of a message before its calls", "message.order"
+                part.where or "text", "Chat puts the text of a message before its calls.", "message.order"
             )

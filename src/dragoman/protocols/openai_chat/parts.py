@@ -102,9 +102,7 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
         case "video_url" | "document_url":
             return decode_linked(kind, part, where, losses)
         case _:
-            losses.dropped(
-                where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}", "part.unknown"
-            )
+            losses.dropped(where, f"Only {PROTOCOL_NAME} understands a part of type {kind}.", "part.unknown")
             return Foreign(PROTOCOL_NAME, part, where=where)
 
 
@@ -134,7 +132,9 @@ def encode_part(part: AnyPart, losses: Losses) -> Wire:
         case Foreign() if part.origin == PROTOCOL_NAME:
             return part.body
         case _:
-            losses.dropped(part.where, f"Chat has no place for this {type(part).__name__} here", "part.place")
+            losses.dropped(
+                part.where, f"Chat has no place for this {type(part).__name__} here.", "part.place"
+            )
             return text_part(f"[{type(part).__name__.lower()} left out]")
 
 
@@ -168,7 +168,7 @@ def thought_text(part: Wire, where: str, losses: Losses) -> str:
 
 def _report_unknown(wire: Wire, known: frozenset[str], where: str, losses: Losses) -> None:
     for key in wire.keys() - known:
-        losses.dropped(f"{where}.{key}", f"only {PROTOCOL_NAME} has this", "field.unknown")
+        losses.dropped(f"{where}.{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
 
 
 def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
@@ -193,7 +193,7 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         },
     )
     if unknown := [key for key, value in inner.rest.items() if value]:
-        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(unknown)}.")
     return found
 
 
@@ -280,7 +280,7 @@ def encode_past_reasoning(parts: Sequence[AnyPart], profile: ModelProfile, losse
             texts.append(part.text)
         else:
             losses.dropped(
-                part.where or "reasoning", "this upstream takes no reasoning back", "reasoning.history"
+                part.where or "reasoning", "This upstream takes no reasoning back.", "reasoning.history"
             )
     return {"reasoning_content": "\n\n".join(texts), **wire} if texts else wire
 

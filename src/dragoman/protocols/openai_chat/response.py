@@ -37,7 +37,7 @@ from dragoman.protocols.openai_chat.wire import (
 )
 
 _ENDS_WHOLE = frozenset({"end", "tool_calls", "refusal"})
-_CUT_CALL = "the reply was cut inside it, and an incomplete call must not run"
+_CUT_CALL = "The reply was cut inside this call, so it must not run."
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
@@ -55,7 +55,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     if is_object(content := message.rest.get("content")):  # the JSON mode of Cloudflare's Workers AI
         message.rest["content"] = jsontext.dumps(content)
     for i in range(1, len(choices)):
-        losses.dropped(f"choices[{i}]", "only the first choice is the reply", "response.choices")
+        losses.dropped(f"choices[{i}]", "Only the first choice is passed on.", "response.choices")
     parts = decode_assistant(message, losses, echoed=False)
     stop = decode_stop(_finish_reason(choice), losses, parts)
     report_matched_stop(choice.rest, losses)
@@ -81,7 +81,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 
 def report_logprobs(logprobs: Any, losses: Losses) -> None:
     if is_object(logprobs) and any(logprobs.values()):
-        losses.dropped("choices[0].logprobs", f"only {PROTOCOL_NAME} has this", "response.logprobs")
+        losses.dropped("choices[0].logprobs", f"Only {PROTOCOL_NAME} has this field.", "response.logprobs")
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
@@ -133,7 +133,7 @@ def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyP
         elif part.name:
             settled.append(with_completeness(part, is_cut(stop)))
         else:
-            losses.dropped(part.where, "a call without a name cannot run", "call.name")
+            losses.dropped(part.where, "A call without a name cannot run.", "call.name")
     return tuple(settled)
 
 

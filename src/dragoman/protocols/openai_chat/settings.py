@@ -54,7 +54,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
         values["max_tokens"] = most
     if (user := fields.take("safety_identifier", str)) is not None:
         if values.get("user", user) != user:
-            why = f"safety_identifier stands for the user: {values['user']!r} is not sent"
+            why = f"safety_identifier was sent as the user. {values['user']!r} was left out."
             losses.dropped("user", why, "setting.user")
         values["user"] = user
     output = _decode_output(fields, losses)
@@ -82,16 +82,16 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
     if settings.verbosity is not None and profile.verbosity:
         wire["verbosity"] = settings.verbosity
     elif settings.verbosity is not None:
-        losses.dropped("verbosity", "this model has no such setting", "setting.verbosity")
+        losses.dropped("verbosity", "This model has no such setting.", "setting.verbosity")
     if settings.cache_key is not None:
         wire["prompt_cache_key"] = settings.cache_key
     if settings.top_k is not None:
-        losses.dropped("top_k", "Chat has no such setting", "setting.top_k")
+        losses.dropped("top_k", "Chat has no such setting.", "setting.top_k")
     if settings.show_reasoning is False:
-        why = "Chat cannot ask for reasoning to be hidden"
+        why = "Chat cannot hide reasoning."
         losses.dropped("show_reasoning", why, "setting.show_reasoning")
     elif settings.show_reasoning and profile.reasoning_history == "refused" and profile.reasoning:
-        losses.dropped("show_reasoning", "Chat shows no summary of reasoning", "setting.show_reasoning")
+        losses.dropped("show_reasoning", "Chat shows no summary of reasoning.", "setting.show_reasoning")
     return wire
 
 
@@ -138,18 +138,18 @@ def _encode_sampling(settings: Settings, reasons: bool, losses: Losses) -> Wire:
         if not reasons:
             wire[name] = value
         elif value is not False and value != _DEFAULTS.get(name):
-            losses.dropped(name, "the model refuses it while it reasons", f"setting.{name}")
+            losses.dropped(name, "The model refuses it while it reasons.", f"setting.{name}")
     if "top_logprobs" in wire and not wire.get("logprobs"):  # OpenAI answers 400 to one without the other
         if wire["top_logprobs"]:
             wire["logprobs"] = True
         else:
             del wire["top_logprobs"]
     if settings.stop and reasons:
-        losses.dropped("stop", "the model refuses it while it reasons", "setting.stop")
+        losses.dropped("stop", "The model refuses it while it reasons.", "setting.stop")
     elif settings.stop:
         wire["stop"] = list(settings.stop[:4])
         if len(settings.stop) > 4:
-            losses.changed("stop", "Chat takes at most four", "setting.stop")
+            losses.changed("stop", "Chat takes at most four.", "setting.stop")
     return wire
 
 
@@ -181,7 +181,9 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
             effort = "medium"  # what OpenRouter documents for `enabled: true` alone
         wider.extras(losses)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped("reasoning_effort", f"nobody else knows the effort {effort!r}", "setting.effort")
+        losses.dropped(
+            "reasoning_effort", f"No other protocol knows the effort {effort!r}.", "setting.effort"
+        )
         effort = None
     return effort, budget, hidden  # pyright: ignore[reportReturnType] - checked above
 
@@ -196,14 +198,14 @@ def _encode_effort(request: Request, tools: bool, profile: ModelProfile, losses:
     if settings.effort is not None and settings.budget is not None:
         report_unsent("budget", settings, losses)
     if tools and profile.tools_without_reasoning and profile.reasons_with(effort):
-        losses.changed(name, f"{request.model} takes tools on Chat only with effort none", f"setting.{name}")
+        losses.changed(name, f"On Chat {request.model} takes tools only with effort none.", f"setting.{name}")
         return "none"
     if wanted and effort is None and wanted != "none":
-        losses.dropped(name, "this model has no such setting", f"setting.{name}")
+        losses.dropped(name, "This model has no such setting.", f"setting.{name}")
     elif effort and effort != wanted:
-        losses.changed(name, f"the model takes no effort {wanted}: {effort}", f"setting.{name}")
+        losses.changed(name, f"The model takes no effort {wanted}. It gets {effort}.", f"setting.{name}")
     elif effort not in (None, "none") and name == "budget":
-        losses.changed(name, f"Chat counts no thinking tokens: sent as effort {effort}", "setting.budget")
+        losses.changed(name, f"Chat takes an effort and no budget. {effort} was sent.", "setting.budget")
     return effort
 
 
@@ -221,7 +223,7 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
             output = decode_schema_format(schema)
             schema.extras(losses)
         case _:
-            why = f"a format of type {kind} is only understood by {PROTOCOL_NAME}"
+            why = f"Only {PROTOCOL_NAME} understands a format of type {kind}."
             losses.dropped("response_format", why, "setting.output")
             return None
     format.extras(losses)
@@ -240,7 +242,7 @@ def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
 
 def _encode_schema(output: OutputFormat, losses: Losses) -> Wire:
     if not output.name:
-        losses.invented("output", "Chat wants a name for the schema: response", "setting.output")
+        losses.invented("output", "Chat needs a name for the schema. It got response.", "setting.output")
     wire: Wire = {"name": output.name or "response"}
     if output.description:
         wire["description"] = output.description

@@ -137,13 +137,13 @@ class CallAssembly:
         for call in self._calls:
             if not call.name:
                 self._losses.dropped(
-                    call.id or "tool call", "a call whose name never came cannot run", "call.name"
+                    call.id or "tool call", "The name of this call never came, so it cannot run.", "call.name"
                 )
 
     def _report(self, wire: Wire, known: frozenset[str]) -> None:
         for key, value in wire.items():
             if key not in known and value:
-                why = f"only {PROTOCOL_NAME} has this"
+                why = f"Only {PROTOCOL_NAME} has this field."
                 self._losses.dropped(f"{_WHERE}.{key}", why, "field.unknown")
 
     def _find(self, index: Any, id: str, name: str, text: str) -> AssembledCall:

@@ -192,7 +192,7 @@ class StreamDecoder:
             )
         delta, parts = choice.get("delta"), self._parts
         if len(choices) > 1 or choice.get("index"):
-            self._losses.dropped("choices[1]", "only the first choice is the reply", "response.choices")
+            self._losses.dropped("choices[1]", "Only the first choice is passed on.", "response.choices")
         if not choice.get("index"):
             self._message(choice, delta)
         return parts.take()
@@ -254,7 +254,7 @@ class StreamDecoder:
                 case _:
                     self._losses.dropped(
                         "choices[0].delta.content",
-                        f"only {PROTOCOL_NAME} has this all",
+                        f"Only {PROTOCOL_NAME} understands all of this.",
                         "part.unknown",
                     )
 
@@ -286,7 +286,7 @@ class StreamDecoder:
         parts.close(cut=is_cut(stop) or broken)
         if self._audio:
             self._losses.dropped(
-                "choices[0].delta.audio", f"only {PROTOCOL_NAME} understands spoken replies", "media.audio"
+                "choices[0].delta.audio", f"Only {PROTOCOL_NAME} understands spoken replies.", "media.audio"
             )
             said = self._audio.get("transcript")
             text = said if isinstance(said, str) else ""
@@ -313,7 +313,7 @@ class StreamDecoder:
         for key, value in wire.items():
             if key not in known and value:
                 path = f"{where}.{key}" if where else key
-                self._losses.dropped(path, f"only {PROTOCOL_NAME} has this", "field.unknown")
+                self._losses.dropped(path, f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
 
 
 def _parse(data: bytes) -> Wire:
@@ -408,7 +408,7 @@ class OpenParts:
                 self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
         if self._sources:
             self._losses.dropped(
-                "choices[0].delta.annotations", "no text came that they could support", "citation"
+                "choices[0].delta.annotations", "No text came that they could support.", "citation"
             )
 
     def _open(self, part: AnyPart) -> int:

@@ -129,11 +129,11 @@ class StreamEncoder:
                 return (self._chunk(part.body),)
             case Media():
                 self._losses.dropped(
-                    part.where or part.kind, f"Chat has no {part.kind} in a reply", f"media.{part.kind}"
+                    part.where or part.kind, f"Chat has no {part.kind} in a reply.", f"media.{part.kind}"
                 )
             case Text() if self._calls:
                 self._losses.changed(
-                    part.where or "text", "Chat puts the text of a message before its calls", "message.order"
+                    part.where or "text", "Chat puts the text of a message before its calls.", "message.order"
                 )
             case _:
                 self._refused |= isinstance(part, Refusal)
@@ -146,7 +146,7 @@ class StreamEncoder:
             if self._calls > 1:
                 self._losses.dropped(
                     call.where or call.name,
-                    "a client that declares functions takes one call at a time",
+                    "A client that declares functions takes one call at a time.",
                     "call.parallel",
                 )
                 return ()
@@ -189,7 +189,9 @@ class StreamEncoder:
                 return (self._chunk({"reasoning_details": entries}),)
             case Text():
                 if 0 < self._begin < self._length:
-                    self._losses.changed(part.where or "text", "joined to the text before it", "text.join")
+                    self._losses.changed(
+                        part.where or "text", "It was joined to the text before it.", "text.join"
+                    )
                 self._cite()
                 return ()
             case _:

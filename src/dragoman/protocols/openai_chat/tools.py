@@ -69,7 +69,7 @@ def _allowed(request: Request, profile: ModelProfile, losses: Losses) -> tuple[s
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
-    why = "this upstream cannot name a subset: only the allowed tools are sent"
+    why = "This upstream knows no subset of tools. Only the allowed ones were sent."
     losses.changed("tool_choice", why, "tool.choice")
     return choice.names
 
@@ -97,9 +97,9 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> AnyTool:
 
 def _encode_tool(tool: ToolDeclaration, extras: Wire, losses: Losses) -> Wire:
     if tool.namespace:
-        losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces", "tool.namespace")
+        losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces.", "tool.namespace")
     if tool.deferred:
-        losses.changed(f"{tool.where}.defer_loading", "Chat loads every tool at once", "tool.deferred")
+        losses.changed(f"{tool.where}.defer_loading", "Chat loads every tool at once.", "tool.deferred")
     if tool.kind == "custom":
         return {"type": "custom", **extras, "custom": _encode_custom(tool, extras.get("custom", {}))}
     if "function" not in extras:
@@ -181,7 +181,7 @@ def encode_choice(request: Request, declared: Wire, profile: ModelProfile, losse
     choice = request.tool_choice
     if "tools" not in declared and "functions" not in declared:
         if choice and choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
+            losses.dropped("tool_choice", "There are no tools to choose from.", "tool.choice")
         return {}
     wire: Wire = {}
     if choice:

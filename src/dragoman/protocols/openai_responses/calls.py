@@ -127,7 +127,7 @@ def _decode_arguments(fields: Fields, kind: CallKind) -> str:
 def _encode_action(call: ToolCall, losses: Losses) -> Wire:
     arguments = jsontext.decode_object(call.arguments) if call.arguments else {}
     if arguments is None:
-        why = f"a call of {call.kind} takes an object: its arguments are lost"
+        why = f"A call of {call.kind} takes an object, so its arguments were left out."
         losses.dropped(f"{call.where or call.name}.arguments", why, "call.arguments")
         arguments = {}
     return arguments
@@ -137,7 +137,7 @@ def _encode_actions(call: ToolCall, losses: Losses) -> Wire:
     arguments = _encode_action(call, losses)
     actions = actions_of(arguments)
     if arguments and not actions:
-        why = "a call of a computer holds actions: its arguments are lost"
+        why = "A call of a computer takes actions, so its arguments were left out."
         losses.dropped(f"{call.where or call.name}.arguments", why, "call.arguments")
     return {**(actions or {"actions": []}), "pending_safety_checks": []}
 
@@ -216,7 +216,7 @@ def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire] | Wir
     content = _marked(result, losses) if result.failed and not native(result) else result.content
     if result.kind in ("local_shell", "shell", "apply_patch"):
         if not all(isinstance(part, Text) for part in content):
-            losses.dropped(result.where, f"the output of {result.kind} is text", "result.media")
+            losses.dropped(result.where, f"The output of {result.kind} is text.", "result.media")
         text = "\n".join(part.text for part in content if isinstance(part, Text))
         if result.kind != "shell":
             return text
@@ -230,7 +230,7 @@ def _marked(result: ToolResult, losses: Losses) -> tuple[Text | Media | Foreign,
     first = result.content[0] if result.content else None
     if isinstance(first, Text) and first.text.lstrip(' {"').lower().startswith("error"):
         return result.content
-    why = f"{PROTOCOL_NAME} has no flag for failed results: the text begins with Error"
+    why = f"{PROTOCOL_NAME} has no field for the failure of a tool. The text says it."
     losses.changed(result.where, why, "result.error")
     if isinstance(first, Text):
         return (replace(first, text=f"Error: {first.text}"), *result.content[1:])

@@ -109,8 +109,8 @@ def encode_hosted(tool: HostedTool, losses: Losses) -> Wire | None:
         case kind if kind in _PLAIN:
             return {"type": kind}
         case kind:
-            other = " that another's could become" if kind == "computer" else ""
-            why = f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool{other}"
+            other = " that takes its place" if kind == "computer" else ""
+            why = f"{PROTOCOL_NAME} has no hosted {tool.name or kind} tool{other}."
             losses.dropped(tool.where, why, f"hosted.{kind}")
             return None
 
@@ -138,7 +138,7 @@ def _encode_web_search(tool: HostedTool, losses: Losses) -> Wire:
             case "context_size" if value in ("low", "medium", "high"):
                 wire["search_context_size"] = value
             case _ if value:
-                why = f"the web search of {PROTOCOL_NAME} has no such setting"
+                why = f"The web search of {PROTOCOL_NAME} has no such setting."
                 losses.dropped(f"{tool.where}.{key}", why, "hosted.setting")
             case _:
                 pass
@@ -151,7 +151,7 @@ def _report_container(fields: Fields, losses: Losses) -> None:
     if is_object(container):
         Fields(container, fields.path("container"), PROTOCOL_NAME).extras(losses, _KIND, "hosted.setting")
     elif container is not None:
-        why = f"only {PROTOCOL_NAME} has this container"
+        why = f"Only {PROTOCOL_NAME} has this container."
         losses.dropped(fields.path("container"), why, "hosted.setting")
 
 
@@ -197,8 +197,8 @@ def _encode_mcp(tool: HostedTool) -> Wire:
 
 HOISTED = word_set("additional_tools tool_search_output")  # their tools are declared with the others
 _WHY = {
-    "item_reference": "it names an item that only the server holds, which is not in this request",
-    "compaction": "it stands for earlier turns, which only their server can read",
+    "item_reference": "It names an item that only the server holds. The item is not in this request.",
+    "compaction": "It stands for earlier turns. Only their server can read it.",
 }
 
 
@@ -206,12 +206,12 @@ def decode_foreign(item: Wire, kind: str, where: str, losses: Losses, history: b
     """An item that no other protocol has, kept whole. `history`: it is part of a request."""
     words = _in_words(kind, item, where) if history else ""
     if words:
-        why = f"an item of type {kind} is only understood by {PROTOCOL_NAME}: it is sent as text"
+        why = f"Only {PROTOCOL_NAME} understands an item of type {kind}. It was sent as text."
         losses.changed(where, why, "part.unknown")
     elif kind == "tool_search_output":
-        losses.changed(where, "the tools that it found are declared with the others", "hosted.tool_search")
+        losses.changed(where, "The tools that it found are declared with the others.", "hosted.tool_search")
     elif kind not in HOISTED:
-        why = _WHY.get(kind, f"an item of type {kind} is only understood by {PROTOCOL_NAME}")
+        why = _WHY.get(kind, f"Only {PROTOCOL_NAME} understands an item of type {kind}.")
         losses.dropped(where, why, "store" if kind in _WHY else "part.unknown")
     return Foreign(PROTOCOL_NAME, item, words, where=where)
 

@@ -351,7 +351,11 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
             case _:
                 items += [item for part in group for item in _encode_short(part, losses)]
     if items and items[-1].get("type") == "reasoning" and not any(native(part) for part in message.parts):
-        losses.dropped(message.where, "reasoning that nothing follows is refused", "reasoning.history")
+        losses.dropped(
+            message.where,
+            "Nothing follows this reasoning, and such reasoning is refused.",
+            "reasoning.history",
+        )
         items.pop()
     return items
 
@@ -364,7 +368,7 @@ def _encode_past_reasoning(part: Reasoning, losses: Losses) -> Wire | None:
         return encode_reasoning(part, "", "")
     losses.dropped(
         part.where or "reasoning",
-        f"{PROTOCOL_NAME} takes back only reasoning that it encrypted",
+        f"{PROTOCOL_NAME} takes back only reasoning that it encrypted.",
         "reasoning.history",
     )
     return None
@@ -377,9 +381,9 @@ def _encode_short(part: AnyPart, losses: Losses) -> list[Wire]:
     else:
         text = "".join(wire.get("text", "") for wire in encode_part(part, "output_text", losses))
     if isinstance(part, Refusal):
-        losses.changed(part.where, "a refusal goes back as its text", "message.refusal")
+        losses.changed(part.where, "A refusal goes back as its text.", "message.refusal")
     if isinstance(part, Text) and part.citations:
-        report_citations(losses, part, f"{PROTOCOL_NAME} takes no foreign sources")
+        report_citations(losses, part, f"{PROTOCOL_NAME} takes no sources of others.")
     phase = own(part.extras, ITEM).get("message", {}).get("phase")
     more = {"phase": phase} if phase else {}
     return [{"type": "message", "role": "assistant", "content": text, **more}] if text else []

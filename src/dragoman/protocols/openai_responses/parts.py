@@ -70,9 +70,7 @@ def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
         case "input_audio":
             return decode_audio(fields, losses)
         case str():
-            losses.dropped(
-                where, f"a part of type {kind} is only understood by {PROTOCOL_NAME}", "part.unknown"
-            )
+            losses.dropped(where, f"Only {PROTOCOL_NAME} understands a part of type {kind}.", "part.unknown")
             return Foreign(PROTOCOL_NAME, part, where=where)
         case _:
             raise fields.wrong("type", "str", kind)
@@ -97,7 +95,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
             kind = part.media_type or "unknown type"
             losses.dropped(
                 part.where,
-                f"{PROTOCOL_NAME} takes no {part.kind} of this form ({kind}) here",
+                f"{PROTOCOL_NAME} takes no {part.kind} of this form ({kind}) here.",
                 f"media.{part.kind}",
             )
             notice = Text(f"[{part.kind} of type {part.media_type or 'unknown'} left out]")
@@ -105,14 +103,14 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
         case Foreign():
             return (part.body,) if part.origin == PROTOCOL_NAME else ()
         case _:
-            losses.dropped(part.where, f"a message of {PROTOCOL_NAME} cannot hold it", "part.place")
+            losses.dropped(part.where, f"A message of {PROTOCOL_NAME} cannot hold it.", "part.place")
             return ()
 
 
 def _decode_text(fields: Fields, losses: Losses) -> Text:
     text = fields.need("text", str)
     if fields.rest.get("logprobs"):
-        losses.dropped(fields.path("logprobs"), f"only {PROTOCOL_NAME} has this", "response.logprobs")
+        losses.dropped(fields.path("logprobs"), f"Only {PROTOCOL_NAME} has this field.", "response.logprobs")
     notes, citations = fields.list("annotations"), tuple[Citation, ...]()
     if notes is not None:
         where = fields.path("annotations")
@@ -141,7 +139,7 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
     fields = Fields(annotation, where, PROTOCOL_NAME)
     whole = {PROTOCOL_NAME: fields.rest.copy()}
     if fields.rest.get("type") != "url_citation":
-        losses.dropped(where, f"only {PROTOCOL_NAME} has this", "citation")
+        losses.dropped(where, f"Only {PROTOCOL_NAME} has this citation.", "citation")
         return Citation("", where=where, extras=whole)
     start, end = fields.integer("start_index"), fields.integer("end_index")
     found = Citation(
@@ -153,14 +151,14 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
         extras=whole,
     )
     if unknown := [key for key, value in fields.rest.items() if value is not None and key != "type"]:
-        report_citation_detail(losses, where, f"only {PROTOCOL_NAME} says {', '.join(unknown)}")
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(unknown)}.")
     return found
 
 
 def encode_citations(text: Text, losses: Losses) -> list[Wire]:
     for citation in text.citations:
         if citation.url and citation.cited and not native(citation):
-            report_citation_detail(losses, citation.where, "Responses has no field for the quoted words")
+            report_citation_detail(losses, citation.where, "Responses has no field for the quoted words.")
     return [
         encode_citation(citation, len(text.text))
         for citation in text.citations

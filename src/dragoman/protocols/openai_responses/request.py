@@ -33,7 +33,7 @@ from dragoman.protocols.openai_responses.tools import (
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, native
 
 _DEFAULTS = {"truncation": "disabled", "background": False}
-_EARLIER = "the earlier turns it stands for are not in this request"
+_EARLIER = "It stands for earlier turns, which are not in this request."
 
 
 def decode_head(body: Wire, losses: Losses) -> Request:
@@ -83,7 +83,7 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
         body["instructions"] = "\n\n".join(part.text for part in system if part.text)
         for part in system:
             if part.cache and not ours:
-                why = "instructions are one text, which is cached with the conversation"
+                why = "Instructions are one text, which is cached together with the conversation."
                 losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
     if not facts.is_empty or not ours:
         body["input"] = messages.entries if facts.string is None else facts.string
@@ -137,7 +137,9 @@ def _settings(fields: Fields, losses: Losses) -> Settings:
         if fields.any(key) is not None:
             losses.dropped(key, _EARLIER, "store")
     if fields.any("prompt") is not None:
-        losses.dropped("prompt", "only its server stores this template: its text is not sent", "prompt")
+        losses.dropped(
+            "prompt", "Only its own server stores this template, so its text was not sent.", "prompt"
+        )
     defaults = {key for key, value in _DEFAULTS.items() if fields.rest.get(key) == value}
     fields.extras(losses, quiet=QUIET_REQUEST | defaults)
     return settings

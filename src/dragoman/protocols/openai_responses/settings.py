@@ -105,9 +105,9 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
         wire["store"] = settings.store or False  # the API's default is true (G113: bifrost#2270)
     wire |= _encode_include(request, profile)
     for name, _ in _ABSENT(settings):
-        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting", f"setting.{name}")
+        losses.dropped(name, f"{PROTOCOL_NAME} has no such setting.", f"setting.{name}")
     if (settings.n or 1) > 1:
-        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer", "setting.n")
+        losses.dropped("n", f"{PROTOCOL_NAME} gives one answer.", "setting.n")
     return wire
 
 
@@ -118,7 +118,9 @@ def _decode_reasoning(fields: Fields, losses: Losses) -> tuple[Effort | None, bo
     effort = reasoning.take("effort", str)
     shown = reasoning.take("summary", str) or reasoning.take("generate_summary", str)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(f"reasoning.effort {effort}", f"only {PROTOCOL_NAME} has this", "setting.effort")
+        losses.dropped(
+            f"reasoning.effort {effort}", f"Only {PROTOCOL_NAME} has this effort.", "setting.effort"
+        )
         effort = None
     reasoning.extras(losses)
     return effort, True if shown else None  # pyright: ignore[reportReturnType] - checked above
@@ -130,21 +132,23 @@ def _encode_reasoning(request: Request, profile: ModelProfile, losses: Losses) -
     if effort is None and settings.budget is not None and settings.budget >= 0:
         effort = effort_for(settings.budget)
         if effort != "none":
-            why = f"{PROTOCOL_NAME} counts no thinking tokens: said as effort {effort}"
+            why = f"{PROTOCOL_NAME} takes an effort and no budget. {effort} was sent."
             losses.changed("budget", why, "setting.budget")
     if settings.effort is not None and settings.budget is not None:
         report_unsent("budget", settings, losses)
     if profile.reasoning is False:
         if effort not in (None, "none"):
-            losses.dropped("effort", "the model does not reason", "setting.effort")
+            losses.dropped("effort", "The model does not reason.", "setting.effort")
         return {}
     wire: Wire = {}
     if effort is not None and (nearest := profile.nearest_effort(effort)):
         wire["effort"] = nearest
         if nearest != effort:
-            losses.changed("effort", f"the model takes no effort {effort}: {nearest}", "setting.effort")
+            losses.changed(
+                "effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort"
+            )
     elif effort not in (None, "none"):
-        losses.dropped("effort", "the model takes no effort", "setting.effort")
+        losses.dropped("effort", "The model takes no effort.", "setting.effort")
     if settings.show_reasoning and effort != "none":
         wire["summary"] = "auto"
     return wire
@@ -155,7 +159,7 @@ def _encode_sampling(request: Request, effort: Effort | None, profile: ModelProf
     wire: Wire = {}
     for name, value in _SAMPLING(request.settings):
         if refused:
-            losses.dropped(name, "a model that reasons takes no sampling settings", f"setting.{name}")
+            losses.dropped(name, "A model that reasons takes no sampling settings.", f"setting.{name}")
         else:
             wire[name] = value
     return wire
@@ -182,7 +186,7 @@ def _decode_output(format: Fields, losses: Losses) -> OutputFormat | None:
         case "text":
             output = OutputFormat("text")
         case _:
-            losses.dropped(f"text.format {kind}", f"only {PROTOCOL_NAME} has this", "setting.output")
+            losses.dropped(f"text.format {kind}", f"Only {PROTOCOL_NAME} has this format.", "setting.output")
             return None
     format.extras(losses)
     return output
@@ -204,7 +208,7 @@ def _encode_output(output: OutputFormat | None) -> Wire:
 
 def _encode_metadata(metadata: dict[str, Any], losses: Losses) -> dict[str, str]:
     if not all(isinstance(value, str) for value in metadata.values()):
-        losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only", "setting.metadata")
+        losses.changed("metadata", f"{PROTOCOL_NAME} takes texts only.", "setting.metadata")
     return {key: value if isinstance(value, str) else str(value) for key, value in metadata.items()}
 
 
@@ -213,7 +217,7 @@ def _decode_include(fields: Fields, losses: Losses) -> bool | None:
     include = fields.list("include") or []
     for item in include:
         if item not in (_ENCRYPTED, _LOGPROBS):
-            losses.dropped(f"include {item}", f"only {PROTOCOL_NAME} has this", "setting.include")
+            losses.dropped(f"include {item}", f"Only {PROTOCOL_NAME} has this item.", "setting.include")
     return True if _LOGPROBS in include else None
 
 

@@ -77,7 +77,7 @@ class ItemAssembly:
 
     def cite(self, growing: StreamedPart, citation: Citation) -> list[Event]:
         if growing.closed:
-            self._losses.dropped(citation.where, "it came after the end of its text", "citation")
+            self._losses.dropped(citation.where, "It came after the end of its text.", "citation")
             return []
         begun = self.start(growing, growing.part) if growing.index < 0 and growing.part else []
         growing.cited += 1
@@ -94,7 +94,9 @@ class ItemAssembly:
         if not (isinstance(growing.part, ToolCall) and _same_json(sent, text)):
             where = growing.part.where if growing.part else "output"
             self._losses.changed(
-                where, "the finished item differs from what was streamed, which stands", "stream.mismatch"
+                where,
+                "The finished item differs from the stream. The stream counts.",
+                "stream.mismatch",
             )
         return []
 
@@ -145,7 +147,7 @@ class ItemAssembly:
             )
             return [self._judge(growing, cut=custom or is_cut(_filled(growing), _UNKNOWN_STOP))]
         if growing.part is None:
-            self._losses.dropped("tool call", "it never got a name", "call.name")
+            self._losses.dropped("tool call", "It never got a name.", "call.name")
         return []
 
     def _judge(self, growing: StreamedPart, cut: bool) -> Event:

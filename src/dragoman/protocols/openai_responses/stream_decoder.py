@@ -147,7 +147,7 @@ class StreamDecoder:
             return (KeepAlive(),)
         if not kind and body.get("error"):
             return self._fail(body)
-        self._losses.dropped(f"event {kind}", f"only {PROTOCOL_NAME} has this", "event.unknown")
+        self._losses.dropped(f"event {kind}", f"Only {PROTOCOL_NAME} has this event.", "event.unknown")
         return ()
 
     def _fail(self, body: Wire) -> Iterable[Event]:

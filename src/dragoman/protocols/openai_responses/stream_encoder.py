@@ -258,7 +258,11 @@ class StreamEncoder:
         )
         cut = isinstance(part, ToolCall) and not complete
         if cut and not form:
-            self._losses.dropped(part.where or "tool call", "the reply was cut inside it", "call.incomplete")
+            self._losses.dropped(
+                part.where or "tool call",
+                "The reply was cut inside this call, so it must not run.",
+                "call.incomplete",
+            )
             return ()
         item = encode_item(part, id, self._losses)
         if item is None:

@@ -50,7 +50,7 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
         if note.get("hoisted"):
             continue
         if not searchable and isinstance(tool, ToolDeclaration) and tool.deferred and not native(tool):
-            why = f"{tool.name} is deferred: it is sent once it has been loaded"
+            why = f"{tool.name} is deferred. It is sent once it has been loaded."
             losses.changed(tool.where, why, "tool.deferred")
             continue
         wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
@@ -204,7 +204,7 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
             names, hosted = _allowed(choice["tools"], losses)
             return ToolChoice(mode, names, hosted, extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
-            why = f"only {PROTOCOL_NAME} can force its {kind}: some tool is required"
+            why = f"Only {PROTOCOL_NAME} can force its {kind}. Some tool is required instead."
             losses.changed("tool_choice", why, "tool.choice")
             return ToolChoice("required", extras=whole)
         case _:
@@ -225,7 +225,7 @@ def _allowed(tools: list[Any], losses: Losses) -> tuple[tuple[str, ...], tuple[s
             case {"type": str(kind)} if kind != "mcp" and kind in KINDS:
                 hosted.append(KINDS[kind])
             case _:
-                why = f"only {PROTOCOL_NAME} can allow it"
+                why = f"Only {PROTOCOL_NAME} can allow it."
                 losses.dropped(f"tool_choice.tools[{i}]", why, "tool.choice")
                 hosted.append("other")  # a choice that allows nothing else still restricts
     return tuple(names), tuple(hosted)
@@ -239,7 +239,7 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
         return ours
     if not tools:
         if choice.mode == "required":
-            losses.dropped("tool_choice", "there are no tools to choose from", "tool.choice")
+            losses.dropped("tool_choice", "There are no tools to choose from.", "tool.choice")
         return {}
     named = [{"type": _kind(request.tools, name), "name": name} for name in choice.names]
     if not named:
