@@ -16,7 +16,7 @@ from dragoman.core.codec import Codec, Framing, OutgoingRequest
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.failures import read_error_body
-from dragoman.core.fields import Body, read_body
+from dragoman.core.fields import Body, own, read_body
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire
@@ -166,6 +166,7 @@ class Exchange:
         self._forwards = plan.forwards and not (compaction or rounds)
         self._memory: ConversationMemory | None = None
         self._losses = Losses()
+        self.header_fields: dict[str, str] = {}  # of the upstream's body, which the client said in headers
         self.path, self.streaming = "", False  # after `request`; streaming: `stream` reads the reply
         self.headers: dict[str, str] = {}
         self.resumed = False  # only the new messages were sent
@@ -326,13 +327,13 @@ class Exchange:
             return None
 
         def change_head(head: Request, losses: Losses) -> Request:
-            head = _routed(head, model, stream)
+            head = self._extended(_routed(head, model, stream))
             return apply_overrides(overrides, head, losses) if overrides else head
 
         def change_wire(wire: Wire, losses: Losses) -> Wire:
             return add_extra(overrides, wire, losses) if overrides else wire
 
-        key = self._plan.key, model, stream
+        key = self._plan.key, model, stream, *self.header_fields.values()
         known = translate(
             reading, self.client, TranslationTarget(key, change_head, change_wire, self._new_pipeline)
         )
@@ -350,10 +351,18 @@ class Exchange:
         cache_tools(reading.fields, known.request.tools)
         return known.body
 
+    def _extended(self, request: Request) -> Request:
+        """`request` with what the client said of it in headers."""
+        if not self.header_fields:
+            return request
+        name = self.client.name
+        own_extras = {**self.header_fields, **own(request.extras, name)}
+        return replace(request, extras={**(request.extras or {}), name: own_extras})
+
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
         request = self.client.decode_request(wire, decoding)
-        request = _routed(request, model, stream)
+        request = self._extended(_routed(request, model, stream))
         if overrides := self._plan.overrides:
             request = apply_overrides(overrides, request, self._losses)
         self._request = request

@@ -406,6 +406,22 @@ def test_claude_at_bedrock_with_a_key(client: str) -> None:
     assert first.json["anthropic_version"] == "bedrock-2023-05-31"
 
 
+@pytest.mark.parametrize("protocol", ["bedrock-invoke", "vertex-claude"])
+def test_the_betas_of_a_header_are_in_the_body(protocol: str) -> None:
+    """Turn by turn, and only of Anthropic's clients: to others the header means nothing."""
+    upstream = Canned(Answer(200, jsontext.encode(CLAUDE)))
+    betas = {"anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14"}
+    body, turns = {**BODY, "max_tokens": 9}, [{"role": "assistant", "content": "hello"}, *BODY["messages"]]
+    with running(upstream) as url, gateway(block(protocol, url, 'credentials = { token = "t" }')) as stand:
+        for more in ({}, {"messages": [*BODY["messages"], *turns]}):
+            got = send(stand.url, "POST", "/v1/messages", jsontext.encode(body | more), betas)
+            assert got.headers["x-dragoman-losses"].startswith("1")
+        assert send(stand.url, "POST", "/v1/messages", jsontext.encode(body)).status == 200
+        assert send(stand.url, "POST", "/v1/chat/completions", jsontext.encode(BODY), betas).status == 200
+    sent = [request.json.get("anthropic_beta") for request in upstream.requests]
+    assert sent == [["interleaved-thinking-2025-05-14"]] * 2 + [None, None]
+
+
 def test_an_exception_in_a_stream_of_bedrock() -> None:
     begun = framed()[: len(framed()) // 2]
     cut = b"".join(AWS_EVENTS.encoder().feed(Frame("throttlingException", b'{"message":"slow down"}')))

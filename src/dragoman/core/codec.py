@@ -185,6 +185,7 @@ class Http(Struct, frozen=True, kw_only=True):
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
     headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
+    header_fields: dict[str, str] = {}  # headers of a client of the same messages -> fields of this body
     model_in_body: bool = True
     resource: Callable[[str], str] = lambda model: model  # how a body may name the model of its path
     stream_type: str = "text/event-stream"

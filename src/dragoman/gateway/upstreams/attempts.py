@@ -196,6 +196,8 @@ class Attempts:
             compaction = None  # done before this request, or by the provider
         plan = target.plans.get(client) or _plan(arrived, target)
         exchange = Exchange.planned(plan, record.id[4:], request.model, compaction, request.rounds)
+        if names := exchange.upstream.http.header_fields:
+            exchange.header_fields = _fields_of_headers(arrived, exchange, names)
         if writer and not writer.serves(provider):
             writer = None
         record.exchange = exchange
@@ -255,6 +257,14 @@ def _begin(request: RoutedRequest, target: Target) -> None:
     request.arrived.record.target = target
     if recording := request.arrived.recording:
         recording.begin_attempt(target.provider.name, target.provider.protocol, target.model)
+
+
+def _fields_of_headers(request: GatewayRequest, exchange: Exchange, names: dict[str, str]) -> dict[str, str]:
+    """What the client says in headers and the upstream reads in the body; the messages are the same."""
+    if exchange.upstream.conversation.protocol != request.client.name:
+        return {}
+    given = request.incoming.headers
+    return {field: value for name, field in names.items() if (value := given.get(name))}
 
 
 def _metered(request: RoutedRequest, target: Target, body: Body) -> Body:

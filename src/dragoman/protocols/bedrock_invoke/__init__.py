@@ -6,20 +6,22 @@ Betas are in the body, and a stream is AWS event stream messages with one event 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame, no_headers
+from dragoman.core.codec import Frame, no_headers, with_listed_tools
 from dragoman.core.events import Event
 from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Request, Wire
+from dragoman.core.model import CLIENT_TOOLS, Failure, Request, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols import anthropic
 from dragoman.protocols.aws import address, error_type, explain, refresh, sign
+from dragoman.protocols.claude_at_clouds import HEADER_FIELDS, with_known_fields
 from dragoman.serving.protocol import Protocol
 
 _VERSION = "bedrock-2023-05-31"
@@ -28,14 +30,14 @@ _VERSION = "bedrock-2023-05-31"
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     wire = anthropic.CODEC.conversation.encode_around(request, messages, losses, profile)
     rest = {name: value for name, value in wire.items() if name not in ("model", "stream")}
-    betas = anthropic.CODEC.http.headers_for(wire).get("anthropic-beta", "")
-    return {"anthropic_version": _VERSION, **({"anthropic_beta": betas.split(",")} if betas else {}), **rest}
+    return {"anthropic_version": _VERSION, **with_known_fields(rest, "Bedrock", losses)}
 
 
 def decode_error(body: Wire, status: int) -> Failure | None:
-    """`{"message": …}`; the kind follows from the status."""
-    if status >= 400 and "error" not in body and isinstance(body.get("message"), str):
-        body = {"type": "error", "error": {"type": "", "message": explain(body["message"])}}
+    """`{"message": …}`; the kind follows from the status. A proxy of AWS spells it `Message`."""
+    message = body.get("message") or body.get("Message")
+    if status >= 400 and "error" not in body and isinstance(message, str):
+        body = {"type": "error", "error": {"type": "", "message": explain(message)}}
     return anthropic.CODEC.decode_error(body, status)
 
 
@@ -55,6 +57,11 @@ def path(model: str, stream: bool) -> str:
     return f"/model/{quote(model, safe='')}/invoke{'-with-response-stream' if stream else ''}"
 
 
+# Of Anthropic's own tools Bedrock runs none; those that the client runs and tool search are there
+# (platform.claude.com/docs, "Features overview")
+HOSTED = anthropic.LIMITS.hosted_tools & {*CLIENT_TOOLS, "tool_search"}
+LIMITS = replace(anthropic.LIMITS, hosted_tools=HOSTED, lists_hosted=True)
+
 HTTP = replace(
     anthropic.CODEC.http,
     path=path,
@@ -64,6 +71,7 @@ HTTP = replace(
     address=address,
     headers={},
     headers_for=no_headers,
+    header_fields=HEADER_FIELDS,
     model_in_body=False,
     stream_type=AWS_CHUNKS.content_type,
 )
@@ -72,6 +80,7 @@ CODEC = replace(
     http=HTTP,
     conversation=replace(anthropic.CODEC.conversation, encode_around=encode_around),
     decode_error=decode_error,
+    limits=partial(with_listed_tools, LIMITS),
     stream_decoder=StreamDecoder,
 )
 PROTOCOL = Protocol(codec=CODEC, framing=AWS_CHUNKS, server=anthropic.PROTOCOL.server)
