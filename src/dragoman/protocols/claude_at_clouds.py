@@ -32,10 +32,10 @@ def with_known_fields(wire: Wire, cloud: str, losses: Losses) -> Wire:
     names: list[Any] = given.split(",") if isinstance(given, str) else given if is_array(given) else []
     flags = dict.fromkeys(str(name).strip() for name in names)
     if unknown := [flag for flag in flags if flag not in _KNOWN]:
-        why = f"{cloud} refuses flags that it does not know: {', '.join(unknown)}"
+        why = f"{cloud} refuses flags that it does not know: {', '.join(unknown)}."
         losses.dropped(FIELD, why, "field.unknown")
     known = [flag for flag in flags if flag in _KNOWN]
     if wire.get(_SERVERS):
-        losses.dropped(_SERVERS, f"{cloud} calls no MCP servers", "hosted.mcp")
+        losses.dropped(_SERVERS, f"{cloud} calls no MCP servers.", "hosted.mcp")
     rest = {key: value for key, value in wire.items() if key not in (FIELD, _SERVERS)}
     return {FIELD: known, **rest} if known else rest
