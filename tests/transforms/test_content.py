@@ -98,6 +98,14 @@ def test_seed_001_a_binary_result_is_summarised_where_that_is_asked() -> None:
     assert [loss.kind for loss in losses] == ["changed"]
 
 
+def test_a_result_that_sums_up_its_binary_says_so_once() -> None:
+    losses = Losses()
+    summary = Text("Binary content of type image/png was processed.")
+    shown = ToolResult("1", content=(image("image/png", PNG), summary))
+    assert settle_part(shown, "here", True, losses) == ToolResult("1", content=(summary,))
+    assert [loss.kind for loss in losses] == ["changed"]
+
+
 def test_a_note_stands_for_images_where_the_model_reads_text_only() -> None:
     losses = Losses()
     shown = Media("image", "image/png", Base64(PNG), where="messages[0].content[1]")

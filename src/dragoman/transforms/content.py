@@ -64,20 +64,22 @@ def settle_part(part: AnyPart, own: str, summarise: bool, losses: Losses) -> Any
 
 
 def settle_result(result: ToolResult, own: str, summarise: bool, losses: Losses) -> ToolResult:
-    """With `summarise` it says in words that there was a binary."""
+    """With `summarise` it says in words that there was a binary, unless a text of the result already does."""
     if all(type(item) is Text for item in result.content):
         return result
-    items = [_settle_item(item, own, summarise, losses) for item in result.content]
+    said = {item.text for item in result.content if type(item) is Text} if summarise else None
+    items = [_settle_item(item, own, said, losses) for item in result.content]
     return replace(result, content=tuple([item for item in items if item is not None]))
 
 
-def _settle_item(item: Content, own: str, summarise: bool, losses: Losses) -> Content | None:
+def _settle_item(item: Content, own: str, said: set[str] | None, losses: Losses) -> Content | None:
     match item:
         case Foreign():
             return _native(item, own)
-        case Media() if summarise:
+        case Media() if said is not None:
             losses.changed(item.where, _SUMMARISED, "media.summary")
-            return Text(_summary(item))
+            summary = _summary(item)
+            return None if summary in said else Text(summary)
         case Media():
             return true_type(item, losses)
         case Text():
