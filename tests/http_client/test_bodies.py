@@ -181,3 +181,34 @@ def test_a_whole_reply_waits_for_memory(run: Run, framing: str) -> None:
             return size, memory.used, waits
 
     assert run(work()) == (600_000, 500_000, True)
+
+
+class WatchedBudget(MemoryBudget):
+    """Remembers the most that was used."""
+
+    highest = 0
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "used":
+            self.highest = max(self.highest, self.used)
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_one_whole_reply_at_a_time_goes_beyond_the_memory(run: Run, framing: str) -> None:
+    """Two that are each larger than what is left would otherwise hold twice the limit together."""
+    large = b"x" * 800_000
+    answer = sized(large) if framing == "length" else CHUNKED + b"\r\n" + chunked(large, 10_000)
+
+    async def work() -> tuple[set[int], int, object, int]:
+        memory = WatchedBudget(500_000)
+        async with listening(answering(answer)) as seen:
+            client = Client(environ={}, memory=memory)
+            replies = [await client.send("POST", seen.url, {}, b"", Timeouts()) for _ in range(3)]
+            bodies = await asyncio.gather(*(reply.read(10**9) for reply in replies))
+            await client.close()
+        return {len(body) for body in bodies}, memory.used, memory.overdrawn_by, memory.highest
+
+    sizes, used, overdrawn_by, highest = run(work())
+    assert (sizes, used, overdrawn_by) == ({800_000}, 0, None)
+    assert highest <= 500_000 + 800_000 + 256 * 1024  # so much is counted at a time

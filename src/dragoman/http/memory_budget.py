@@ -32,7 +32,7 @@ class MemoryBudget:
     """`used` and `limit` are in bytes. It is full where `used >= limit`, which is compared in place: a call
     costs more than everything else here."""
 
-    __slots__ = ("beyond", "common", "limit", "shared", "shares", "used")
+    __slots__ = ("beyond", "common", "limit", "overdrawn_by", "shared", "shares", "used")
 
     def __init__(self, limit: int = 0) -> None:  # 0: none
         self.limit: int = limit or sys.maxsize
@@ -40,6 +40,11 @@ class MemoryBudget:
         self.shares: tuple[MemoryShare, ...] = ()
         self.common = self.limit  # what is no part of a share
         self.shared = self.beyond = 0  # what shares hold, and what of it is more than their parts
+        self.overdrawn_by: object = None  # the one reply that may go beyond the limit
+
+    @property
+    def budget(self) -> MemoryBudget:
+        return self
 
     def divide(self, shares: tuple[MemoryShare, ...]) -> None:
         """Half of the memory is divided among `shares`. The other half is for whoever needs it first."""
@@ -59,6 +64,10 @@ class MemoryShare:
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget, self._used, self.part = budget, 0, 0
+
+    @property
+    def budget(self) -> MemoryBudget:
+        return self._budget
 
     @property
     def used(self) -> int:

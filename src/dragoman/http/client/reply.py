@@ -229,6 +229,8 @@ class HttpReply:
                     reserved += await self._reserve(max(len(body) - reserved, _RESERVED), reserved)
         finally:
             self._memory.used -= reserved
+            if self._memory.budget.overdrawn_by is self:
+                self._memory.budget.overdrawn_by = None
         return bytes(body)
 
     async def _reserve(self, size: int, reserved: int = 0) -> int:
@@ -236,15 +238,26 @@ class HttpReply:
 
         Where others fill the memory, their clients may soon have read it. MemoryFull after as long
         as an upstream may be silent."""
-        memory, loop = self._memory, self._connection.loop
+        loop = self._connection.loop
         until = loop.time() + self._timeouts.idle
-        while memory.used - reserved >= memory.limit:
+        while not self._has_room(size, reserved):
             if loop.time() > until:
                 self.close()
                 raise MemoryFull
             await asyncio.sleep(_ROOM_EVERY)
-        memory.used += size
+        self._memory.used += size
         return size
+
+    def _has_room(self, size: int, reserved: int) -> bool:
+        """What is larger than the memory that is left goes on too, but one reply at a time."""
+        memory = self._memory
+        if memory.used + size <= memory.limit:
+            return True
+        budget = memory.budget
+        if memory.used - reserved >= memory.limit or budget.overdrawn_by not in (None, self):
+            return False
+        budget.overdrawn_by = self
+        return True
 
     def close(self) -> None:
         """Before the end of the reply this closes the connection, which cancels the request."""
