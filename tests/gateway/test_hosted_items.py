@@ -95,14 +95,19 @@ def test_citations_and_counts_of_anthropic(stream: bool) -> None:
         client = anthropic.Anthropic(base_url=stand.url, api_key="k")
         body: Any = {**ASKED["anthropic"][1], **TOOL["anthropic"]}
         if stream:
-            with client.messages.stream(**body) as events:
+            with client.beta.messages.stream(**body) as events:
                 reply: Any = events.get_final_message()
         else:
-            reply = client.messages.create(**body)
+            reply = client.beta.messages.create(**body)
     (cited,) = reply.content[-1].citations
     assert (cited.type, cited.url, cited.cited_text) == ("web_search_result_location", PAGE, "18 degrees")
     assert reply.usage.server_tool_use.web_search_requests == 1
     assert [block.type for block in reply.content].count("server_tool_use") == 1
+    rounds = [(each.type, each.input_tokens, each.output_tokens) for each in reply.usage.iterations]
+    assert len(rounds) == 2
+    assert {kind for kind, _, _ in rounds} == {"message"}
+    assert sum(count for _, count, _ in rounds) == reply.usage.input_tokens
+    assert sum(count for _, _, count in rounds) == reply.usage.output_tokens
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

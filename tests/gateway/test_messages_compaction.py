@@ -180,6 +180,14 @@ def test_the_sdk_reads_a_compacted_stream(protocol: str) -> None:
     assert final.stop_reason == "end_turn"
     assert len(upstream.requests) == 2
     assert record["output"] > final.usage.output_tokens
+    if chat_like:  # its stream says no usage
+        assert final.usage.iterations is None
+        return
+    assert final.usage.iterations
+    summary, answer = final.usage.iterations
+    assert (summary.type, answer.type) == ("compaction", "message")
+    assert answer.output_tokens == final.usage.output_tokens
+    assert summary.output_tokens == record["output"] - final.usage.output_tokens
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -22,7 +22,7 @@ from dragoman.client.results import Result
 from dragoman.client.server_tools import ServerTool, settings_of
 from dragoman.client.tools import ToolLike
 from dragoman.core.errors import UpstreamError
-from dragoman.core.events import Event, ResponseEnd, fold, unfold
+from dragoman.core.events import Event, fold, unfold
 from dragoman.core.model import AnyPart, Failure, Request, Response
 from dragoman.http.client import Timeouts, TransportError
 from dragoman.transforms.rounds import RoundEnd, RoundJoiner
@@ -91,7 +91,7 @@ class RoundedCall:
                 await pass_on(joiner.add(part))
 
             end = await run.play(send, add, joiner.lead)
-        return self._result(fold([*events, ResponseEnd(end.stop, joiner.usage)]), run)
+        return self._result(fold([*events, joiner.end(end.stop)]), run)
 
     async def _declare(self) -> HostedRun:
         asked, kinds = self._question, {tool.kind for tool in self._lacking}

@@ -23,6 +23,7 @@ from dragoman.core.model import (
     Reasoning,
     Refusal,
     Response,
+    RoundUsage,
     State,
     Stop,
     Text,
@@ -64,6 +65,7 @@ class ResponseEnd(Struct, frozen=True, gc=False):
     stop: Stop
     usage: Usage | None = None
     extras: Extras | None = None
+    rounds: tuple[RoundUsage, ...] = ()
 
 
 class ResponseFailed(Struct, frozen=True, gc=False):
@@ -109,6 +111,7 @@ def fold(events: Iterable[Event]) -> Response:
         end.stop,
         end.usage or start.usage,
         start.created,
+        end.rounds,
         extras=_merged(start.extras, end.extras),
     )
 
@@ -125,7 +128,7 @@ def unfold(response: Response) -> Iterator[Event]:
         if part.state:
             yield PartDelta(index, state=part.state)
         yield PartEnd(index, part.complete if isinstance(part, ToolCall) else True)
-    yield ResponseEnd(response.stop, response.usage)
+    yield ResponseEnd(response.stop, response.usage, rounds=response.rounds)
 
 
 class EventStage:

@@ -366,6 +366,13 @@ class Usage(Struct, frozen=True, gc=False):
         return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
+class RoundUsage(Struct, frozen=True, gc=False):
+    """What one round of a reply took. `kind`: `summary` is one of the conversation, before the reply."""
+
+    kind: Literal["answer", "summary"]
+    usage: Usage
+
+
 def whole_usage(input: int, output: int, cached: int, cache_write: int, reasoning: int) -> Usage:
     """Usage from counts of a vendor. Cached tokens that exceed the sum stand beside it, as xAI counts them.
 
@@ -385,7 +392,7 @@ class Stop(Struct, frozen=True, gc=False):
 
 
 class Response(Value, frozen=True, eq=False):
-    """`created` is a Unix time, 0 where unknown."""
+    """`created` is a Unix time, 0 where unknown. `rounds`: where there were several, each by itself."""
 
     id: str
     model: str
@@ -393,6 +400,7 @@ class Response(Value, frozen=True, eq=False):
     stop: Stop
     usage: Usage | None = None
     created: int = 0
+    rounds: tuple[RoundUsage, ...] = ()
 
 
 class Failure(Struct, frozen=True, gc=False):

@@ -29,7 +29,7 @@ from dragoman.core.events import (
     fold,
     spelled,
 )
-from dragoman.core.model import AnyPart, Citation, Failure, Stop, Text, ToolCall, Usage
+from dragoman.core.model import AnyPart, Citation, Failure, RoundUsage, Stop, Text, ToolCall, Usage
 
 
 class RoundEnd(Struct, frozen=True):
@@ -64,6 +64,7 @@ class RoundJoiner:
     def __init__(self, hooks: RoundHooks | None = None) -> None:
         self._hooks = hooks or RoundHooks()
         self.usage: Usage | None = None  # of all rounds that ended
+        self._rounds: list[RoundUsage] = []
         self.is_begun = False  # the start of the reply went out; until then a round may begin anew
         self.calls = 0  # that passed
         self._count = 0  # parts that passed
@@ -126,12 +127,19 @@ class RoundJoiner:
             failure = last.failure if isinstance(last, ResponseFailed) else None
             return RoundEnd(failure=failure or Failure("truncated", "the upstream's answer was empty", 502))
         usage = last.usage
-        self.add_usage(usage)
+        if usage:
+            self._rounds.append(RoundUsage("answer", usage))
+            self._count_usage(usage)
         return RoundEnd(fold(self._seen).parts, last.stop, usage)
 
-    def add_usage(self, usage: Usage | None) -> None:
-        if usage:
-            self.usage = self.usage + usage if self.usage else usage
+    def add_summary(self, usage: Usage, counts: bool) -> None:
+        """A summary of the conversation came first; `counts`: the usage of the reply includes it."""
+        self._rounds.append(RoundUsage("summary", usage))
+        if counts:
+            self._count_usage(usage)
+
+    def _count_usage(self, usage: Usage) -> None:
+        self.usage = self.usage + usage if self.usage else usage
 
     def lead(self, part: AnyPart) -> None:
         """Put a part before those of the first round."""
@@ -152,4 +160,5 @@ class RoundJoiner:
         )
 
     def end(self, stop: Stop) -> ResponseEnd:
-        return ResponseEnd(stop, self.usage)
+        rounds = tuple(self._rounds) if len(self._rounds) > 1 else ()
+        return ResponseEnd(stop, self.usage, rounds=rounds)

@@ -127,9 +127,9 @@ class RoundRunner:
         if summary:
             joiner.lead(summary)
             request = pinned(request)
-        if summary and codec and codec.counts_summary:
-            joiner.add_usage(record.spent)
-            record.spent = None
+        if codec and record.spent:
+            joiner.add_summary(record.spent, codec.counts_summary)
+            record.spent = None if codec.counts_summary else record.spent
         rounds = open_rounds(self._attempts, arrived, joiner, reply)
         await rounds.end(await (play(run, rounds, request) if run else rounds.send(request)))
 

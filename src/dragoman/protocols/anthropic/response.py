@@ -5,6 +5,8 @@ Anthropic counts cached input beside `input_tokens`; neutral usage counts it ins
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
@@ -20,6 +22,7 @@ from dragoman.core.model import (
     Refusal,
     Request,
     Response,
+    RoundUsage,
     Stop,
     Text,
     ToolCall,
@@ -76,7 +79,7 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
     wire["id"], wire["model"] = encode_id(response.id), response.model or (request.model if request else "")
     wire["content"] = content
     wire |= encode_stop(response.stop, refusal)
-    wire["usage"] = encode_usage(response.usage or Usage(), requests)
+    wire["usage"] = encode_usage(response.usage or Usage(), requests, response.rounds)
     wire |= encode_management(request)
     return wire
 
@@ -257,13 +260,33 @@ def counted(usage: Usage, requests: Wire | None = None) -> UsageReply:
     )
 
 
-def encode_usage(usage: Usage, requests: Wire | None = None) -> Wire:
-    return to_builtins(counted(usage, requests))
+def encode_usage(usage: Usage, requests: Wire | None = None, rounds: Sequence[RoundUsage] = ()) -> Wire:
+    wire: Wire = to_builtins(counted(usage, requests))
+    if rounds:
+        wire["iterations"] = [_encode_round(each) for each in rounds]
+    return wire
 
 
-def encode_final_usage(usage: Usage, requests: Wire | None = None) -> Wire:
+def _encode_round(round: RoundUsage) -> Wire:
+    """The last message says how full the context is, which the sum counts once a round (anthropic-sdk-python,
+    BetaUsage.iterations)."""
+    counts = encode_usage(round.usage)
+    return {"type": _ROUNDS[round.kind], **{name: counts[name] for name in _COUNTS_OF_A_ROUND}}
+
+
+_ROUNDS = {"answer": "message", "summary": "compaction"}
+_COUNTS_OF_A_ROUND = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation",
+)
+
+
+def encode_final_usage(usage: Usage, requests: Wire | None = None, rounds: Sequence[RoundUsage] = ()) -> Wire:
     """The counts that the last event of a stream repeats."""
-    wire = encode_usage(usage, requests)
+    wire = encode_usage(usage, requests, rounds)
     return {name: value for name, value in wire.items() if name not in _AT_THE_START}
 
 

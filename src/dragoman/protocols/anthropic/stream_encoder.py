@@ -243,14 +243,15 @@ class StreamEncoder:
             done = encode_management(self._request)
             delta |= {key: value for key, value in done.items() if key == "stop_reason"}
             beside |= {key: value for key, value in done.items() if key in _BESIDE_DELTA}
-        usage = native.get("usage") or self._final_usage(event.usage or self._usage, requests)
+        usage = native.get("usage") or self._final_usage(event, requests)
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
-    def _final_usage(self, usage: Usage, requests: Wire | None) -> Wire:
+    def _final_usage(self, event: ResponseEnd, requests: Wire | None) -> Wire:
         """Claude Code keeps the count of message_start where the last one is 0: a prompt that was read from
         the cache as a whole would count twice. So one of its tokens counts as read anew."""
-        wire = encode_final_usage(usage, requests)
+        usage = event.usage or self._usage
+        wire = encode_final_usage(usage, requests, event.rounds)
         if self._usage.input > self._usage.cached and not wire["input_tokens"] and usage.cached:
             wire |= {"input_tokens": 1, "cache_read_input_tokens": usage.cached - 1}
         return wire
