@@ -286,13 +286,27 @@ HIDDEN = [
     "SENTRY_DSN",
     "AWS_SECRET_ACCESS_KEY",
     "AZURE_CLIENT_SECRET",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "BASIC_CREDS",
+    "SESSION_COOKIE",
+    "COOKIE",
+    "BEARER",
+    "WALLET_MNEMONIC",
+    "DEPLOY_PEM",
+]
+SECRET_VALUES = [
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+    "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    "ghp_" + "a" * 36,
+    "sk-proj-" + "a" * 40,
 ]
 SHOWN = ["PATH", "HOME", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "LANG", "KEYBOARD", "MONKEYS", "XAUTHORITY"]
 
 
 def test_which_variables_commands_see():
     urls = {"DATABASE_URL": "postgres://u:secret@h/d", "HTTP_PROXY": "http://proxy:3128"}
-    seen = environment(dict.fromkeys([*HIDDEN, *SHOWN], "x") | urls)
+    values = {f"X{i}": value for i, value in enumerate(SECRET_VALUES)}
+    seen = environment(dict.fromkeys([*HIDDEN, *SHOWN], "x") | urls | values)
     assert sorted(seen) == sorted([*SHOWN, "HTTP_PROXY"])
 
 

@@ -125,6 +125,7 @@ PUBLIC = {
     "fec0::1": False,
     "3fff::1": False,
     "192.88.99.1": False,
+    "168.63.129.16": False,
     "192.0.0.192": False,
 }
 

@@ -23,11 +23,16 @@ TIMED_OUT = 124  # the exit code of timeout(1)
 _LINGER = 0.5  # seconds for output that is still in the pipe; a background job may hold it open for ever
 # PWD and OLDPWD are directories, SSH_AUTH_SOCK is a path that git needs; both stay.
 _SECRET_NAME = re.compile(
-    r"^DRAGOMAN_|(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)"
-    r"|_(PASS|PWD|PAT|AUTH|DSN|COOKIE|SK)$|WEBHOOK|(^|_)JWT(_|$)|AUTH_CONFIG|^(PGPASSFILE|PASS)$",
+    r"^DRAGOMAN_|(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|CRED)S?(_|$)"
+    r"|_(PASS|PWD|PAT|AUTH|DSN|SK|PEM)$|(^|_)(COOKIE|BEARER|MNEMONIC)S?$|CONNECTION_STRING|WEBHOOK"
+    r"|(^|_)JWT(_|$)|AUTH_CONFIG|^(PGPASSFILE|PASS)$",
     re.IGNORECASE,
 )
-_SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")  # a password in a URL: DATABASE_URL, HTTP_PROXY
+# A password in a URL (DATABASE_URL, HTTP_PROXY), a private key, a JWT, tokens that say what they are
+_SECRET_VALUE = re.compile(
+    r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY|(^|\s)eyJ[\w-]{8,}\.[\w-]{8,}\."
+    r"|(^|\s)(sk-|gh[opsur]_|github_pat_|glpat-|xox[abp]-|AIza)[\w-]{16,}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if not _SECRET_NAME.search(name) and not _SECRET_URL.search(value)
+        if not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
     }
 
 
