@@ -18,7 +18,7 @@ from dragoman.core.errors import DragomanError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: an IPv4 address in its last 32 bits
 # What `ipaddress` takes for public: site-local, documentation, the relays of 6to4, special purposes, and what
-# answers inside a machine of Azure only (learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16)
+# answers inside a machine of Azure only (learn.microsoft.com, What is IP address 168.63.129.16)
 _NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
