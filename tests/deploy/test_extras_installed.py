@@ -77,7 +77,7 @@ SERVE = ("dragoman serve", "", "")
 EXTRAS: dict[str, list[tuple[str, str, str]]] = {
     "": [
         TRANSLATE,
-        ("dragoman demo", "", "the agent read the answer"),
+        ("dragoman demo", "", "each result went back under the id of its call"),
         ("dragoman check", "", "would listen on"),
     ],
     "cli": [TRANSLATE, ("dragoman demo --all", "", "25 of 25 pairs")],
