@@ -24,6 +24,8 @@ SCORE   ?=
 CORPORA ?= ../shared/corpora
 # the repository openresponses/openresponses with its packages, whose own suite then runs too
 OPEN_RESPONSES ?= ../openresponses
+# a folder with @modelcontextprotocol/conformance in its node_modules, which then checks our MCP client
+MCP_CONFORMANCE ?= ../mcp-conformance
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
 LIBRARY := calls core dialects exchange forwarding framing pipeline profiles protocols schemas serving transforms
@@ -73,9 +75,10 @@ test: $(READY) browser balancer  ## run the tests, and print the branch coverage
 coverage: $(READY) browser  ## run all tests with branch coverage of all of src/, with its floor
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
-test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses over an upstream of every protocol
+test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses over an upstream of every protocol, and MCP conformance
 	$(BIN)/python -m pytest --quiet tests/compliance
 	@$(BIN)/python tests/compliance/suite.py $(OPEN_RESPONSES)
+	@$(BIN)/python tests/compliance/mcp_client.py $(MCP_CONFORMANCE)
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
 	@$(BIN)/python tests/agents/matrix.py $(AGENTS)

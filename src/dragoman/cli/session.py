@@ -28,6 +28,7 @@ from dragoman.toolkit import READING, standard_tools
 from dragoman.user_folders import data_folder
 
 if TYPE_CHECKING:
+    from dragoman.mcp_client.oauth import OAuth
     from dragoman.toolkit.mcp import McpServer
 
 _TITLE = 60  # characters of a conversation in a list
@@ -260,7 +261,20 @@ def mcp_server(text: str) -> McpServer:
         raise click.UsageError(f"--mcp {text}: {error}") from None
     if not place:
         raise click.UsageError(f"--mcp {text}: a URL or a command is missing")
-    return McpServer(name or _named(place), place)
+    oauth = _access() if isinstance(place, str) and sys.stdin.isatty() else None
+    return McpServer(name or _named(place), place, oauth=oauth)
+
+
+def _access() -> OAuth:
+    """A server that wants it is allowed in the browser, and remembered."""
+    from dragoman.mcp_client.oauth import OAuth, in_browser
+
+    async def visit(url: str) -> str:
+        click.echo(f"Allow the access in your browser: {url}", err=True)
+        return await in_browser(url)
+
+    folder = data_folder(os.environ)
+    return OAuth(visit, file=folder / "mcp-access.json" if folder else None)
 
 
 def _is_url(target: str) -> bool:

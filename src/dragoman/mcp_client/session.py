@@ -12,11 +12,13 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from urllib.parse import urlsplit
 
 from dragoman.core.errors import DragomanError
 from dragoman.core.optional import require
 from dragoman.fetch.guard import AddressGuard
 from dragoman.mcp_client.elicitation import Elicit, answerer
+from dragoman.mcp_client.oauth import PATIENCE, OAuth, authorization, guard_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,7 +39,7 @@ class McpOptions(TypedDict, total=False):
     """How a server is reached. A program gets a minimal environment and `environ`, and runs in `folder`; a
     URL gets `headers` with every request. `seconds` is the time for connecting, and for each call: 60 unless
     told. `elicit` answers questions that the server asks the user: it gets the question and a JSON Schema,
-    and gives the fields, or None; without it none are asked.
+    and gives the fields, or None; without it none are asked. `oauth`: how the user allows the access.
     """
 
     environ: Mapping[str, str] | None
@@ -45,6 +47,7 @@ class McpOptions(TypedDict, total=False):
     folder: str | os.PathLike[str] | None
     seconds: float
     elicit: Elicit | None
+    oauth: OAuth | None
 
 
 class McpSession:
@@ -64,11 +67,15 @@ class McpSession:
         self.seconds = options.get("seconds", 60.0)
         self._environ, self._headers = dict(options.get("environ") or {}), dict(options.get("headers") or {})
         self._folder, self._elicit = options.get("folder"), options.get("elicit")
+        self._oauth = options.get("oauth")
+        if self._oauth and self._oauth.visit:
+            self.seconds += PATIENCE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._client: mcp.Client | None = None
-        self._status = 0  # of the last answer over HTTP: the official client does not say it
+        self._auth: httpx2.Auth | None = None
+        self._status = 0  # of the server's last answer to a POST: the official client does not say it
 
     @property
     def is_open(self) -> bool:
@@ -117,7 +124,7 @@ class McpSession:
         except TimeoutError:
             raise McpError(f"{self}: {what} gave no result within {self.seconds:g} s") from None
         except Exception as error:
-            raise McpError(f"{self}: {_first(error)}") from None
+            raise McpError(f"{self}: {self._explain(error)}") from None
 
     async def _carry(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop of the connection."""
@@ -137,15 +144,25 @@ class McpSession:
                 await self._stop.wait()
         except Exception as error:
             if not ready.done():
-                ready.set_exception(McpError(f"{self}: {_first(error)}"))
+                ready.set_exception(McpError(f"{self}: {self._explain(error)}"))
         finally:
             self._client = None
+
+    def _explain(self, error: BaseException) -> str:
+        """The official client does not say which status a server refused with."""
+        if self._oauth or self._status < 400:
+            return _first(error)
+        hint = ": it wants an authorization, as a header or by OAuth" if self._status == 401 else ""
+        return f"it answered {self._status}{hint}"
 
     @asynccontextmanager
     async def _connect(self) -> AsyncGenerator[mcp.Client]:
         from mcp import Client
 
         answers: dict[str, Any] = {"elicitation_callback": answerer(self._elicit)} if self._elicit else {}
+        if self._oauth and self._auth is None and isinstance(self.target, str):
+            self._auth = authorization(self.target, self._oauth)
+            self._guard = self._guard or await asyncio.to_thread(guard_of, self.target)
         async with AsyncExitStack() as stack:
             try:
                 client = await stack.enter_async_context(Client(await self._reach(stack), **answers))
@@ -184,10 +201,13 @@ class McpSession:
         from dragoman.mcp_client.guarded import bound_reply, guarded_transport
 
         async def check(response: httpx2.Response) -> None:
-            self._status = response.status_code
+            asked = response.request.method, response.url.path
+            if asked == ("POST", urlsplit(str(self.target)).path):
+                self._status = response.status_code
             bound_reply(response, MOST_BYTES)
 
         return httpx2.AsyncClient(
+            auth=self._auth,
             headers={"accept-encoding": "identity", **self._headers},
             timeout=httpx2.Timeout(30.0, read=300.0),  # a stream is silent while a tool works
             transport=guarded_transport(self._guard) if self._guard else None,
