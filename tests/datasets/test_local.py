@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import signal
@@ -10,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -17,9 +20,10 @@ from click.testing import CliRunner
 from datasets.conversations import READ, SHAREGPT, body, ids, messages, write_lines, write_parquet
 from dragoman import ConfigError, DragomanError
 from dragoman.cli import main
-from dragoman.datasets import Translation, shards, translate, translate_files
+from dragoman.datasets import Translation, json_files, shards, table_files, translate, translate_files
 from dragoman.datasets.local import _Shares, job_report
-from dragoman.datasets.shards import RowFormat, ShardReader, cut
+from dragoman.datasets.pieces import RowFormat
+from dragoman.datasets.shards import ShardReader, cut
 from waiting import wait_until
 
 CHAT = Translation("openai-chat", "anthropic")
@@ -27,37 +31,108 @@ IN_BODY = Translation("openai-chat", "anthropic", "body")
 ROWS = [body(number) for number in range(100)]
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 10, 20, 100, 1000])
-@pytest.mark.parametrize("kind", ["jsonl", "torn", "parquet", "one group", "json"])
-def test_shards_hold_every_row_once(size: int, kind: str, tmp_path: Path) -> None:
-    match kind:
-        case "jsonl" | "torn":
-            file = write_lines(tmp_path / "a.jsonl", ROWS)
-            if kind == "torn":  # no end of line at the end
-                file.write_bytes(file.read_bytes()[:-1])
-        case "json":
-            file = tmp_path / "a.json"
-            file.write_text(json.dumps(ROWS))
+TEXTS = [json.dumps(row).encode() for row in ROWS]
+LINES, ARRAY = b"\n".join(TEXTS) + b"\n", b"[" + b", ".join(TEXTS) + b"]"
+FORMS: dict[str, tuple[str, bytes]] = {
+    "lines": ("a.jsonl", LINES),
+    "lines of Windows": ("a.ndjson", b"\xef\xbb\xbf" + LINES.replace(b"\n", b"\r\n")),
+    "no end of the last line": ("a.jsonl", LINES[:-1]),
+    "lines in a .json": ("a.json", LINES),
+    "an array": ("a.json", ARRAY),
+    "an array of many lines": ("a.json", b"\xef\xbb\xbf\n" + json.dumps(ROWS, indent=2).encode() + b"\n"),
+    "an array in a .jsonl": ("a.jsonl", json.dumps(ROWS, indent=1).encode()),
+    "gzip": ("a.jsonl.gz", gzip.compress(LINES)),
+    "gzip in two members": ("a.jsonl.gz", gzip.compress(LINES[:5000]) + gzip.compress(LINES[5000:])),
+    "an array in zstd": ("a.json.zst", bytes(pa.compress(ARRAY, "zstd", asbytes=True))),
+    "lines in bzip2": ("a.jsonl.bz2", bz2.compress(LINES)),
+}
+
+
+def written(form: str, folder: Path) -> Path:
+    match form:
+        case "parquet" | "one group":
+            return write_parquet(folder / "a.parquet", ROWS, 7 if form == "parquet" else 1000)
+        case "arrow stream" | "arrow file":
+            table = pa.table({"body": [json.dumps(row) for row in ROWS]})
+            new = pa.ipc.new_stream if form == "arrow stream" else pa.ipc.new_file
+            with new(folder / "a.arrow", table.schema) as writer:
+                writer.write_table(table, max_chunksize=9)
+            return folder / "a.arrow"
         case _:
-            file = write_parquet(tmp_path / "a.parquet", ROWS, 7 if kind == "parquet" else 1000)
-    parts = cut([str(file)], size)
-    format = RowFormat(("body",), whole=file.suffix != ".parquet")
+            name, content = FORMS[form]
+            (folder / name).write_bytes(content)
+            return folder / name
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 1000])
+@pytest.mark.parametrize("form", [*FORMS, "parquet", "one group", "arrow stream", "arrow file"])
+def test_shards_hold_every_row_once(size: int, form: str, tmp_path: Path) -> None:
+    file = written(form, tmp_path)
+    parts = cut([str(file)], size, "" if file.name in [name for name, _ in FORMS.values()] else "body")
+    format = RowFormat(("body",), whole="json" in file.name)
     reader = ShardReader(format)
     batches = [[*reader.read(part)] for part in parts]
     assert [sum(len(batch.rows) for batch in each) for each in batches] == [part.rows for part in parts]
+    assert [id for each in batches for batch in each for id in batch.ids] == [
+        str(i) if file.suffix == ".parquet" else f"{file.name}:{i + 1}" for i in range(100)
+    ]
     bodies = [json.loads(row["body"]) for each in batches for batch in each for row in batch.rows]
     assert bodies == ROWS
     alone = {part: [*ShardReader(format).read(part)] for part in reversed(parts)}
     assert [alone[part] for part in parts] == batches
-    if size == 1 and kind not in ("json", "one group"):
+    if size == 1 and form not in ("one group", "arrow stream", "arrow file"):
         assert len(parts) == 100
+
+
+def test_large_rows_are_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (json_files, table_files):
+        monkeypatch.setattr(module, "BATCH_BYTES", 5000)
+    for module in (json_files, shards):
+        monkeypatch.setattr(module, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(json_files, "_BLOCK", 1000)
+    for form in ("lines", "an array", "one group", "arrow stream"):
+        file = written(form, tmp_path)
+        format = RowFormat(("body",), whole="json" in file.name)
+        parts = cut([str(file)], 1000)
+        batches = [batch for part in parts for batch in ShardReader(format).read(part)]
+        rows = [row for batch in batches for row in batch.rows]
+        assert [json.loads(row["body"]) for row in rows] == ROWS
+        assert max(sum(len(row["body"]) for row in batch.rows) for batch in batches) < 20_000
+        assert len(parts) > 1 or file.suffix in (".parquet", ".arrow")
+
+
+def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\n".join([TEXTS[0], b"", TEXTS[1], b"  \r", b"{", b"", b""]))
+    seen: list[tuple[int, int]] = []
+    found = translate_files(
+        [file], tmp_path / "out", CHAT, on_progress=lambda it: seen.append((it.done, it.total))
+    )
+    assert (found.rows, [*found.errors], seen) == (3, ["a.jsonl:5"], [(3, 3)])
+    assert ids(tmp_path / "out") == ["a.jsonl:1", "a.jsonl:3", "a.jsonl:5"]
+
+
+def test_a_folder_of_small_files(tmp_path: Path) -> None:
+    """Each is a conversation. They make one shard, and what is no data is left out."""
+    folder = tmp_path / "in"
+    for name in ("a/1.json", "a/2.json", "b/1.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps({"conversation": messages(1)}, indent=2))
+    for name in ("README.md", "dataset_info.json", ".cache/x.json", "_old/x.json", "a/empty.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("" if "empty" in name else '{"x": 1}')
+    translation = Translation("openai-chat", "gemini", "conversation")
+    found = translate_files([folder], tmp_path / "out", translation)
+    assert (found.rows, found.failed) == (3, 0)
+    assert ids(tmp_path / "out") == ["a/1.json:1", "a/2.json:1", "b/1.json:1"]
+    assert len([*(tmp_path / "out").glob("part-*")]) == 1
 
 
 def test_shards_of_a_row_group_read_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = str(write_parquet(tmp_path / "a.parquet", ROWS, 100))
     [*parts], opened = cut([file], 10), []
-    whole = shards._opened
-    monkeypatch.setattr(shards, "_opened", lambda file: opened.append(file) or whole(file))
+    whole = table_files._opened_parquet
+    monkeypatch.setattr(table_files, "_opened_parquet", lambda file: opened.append(file) or whole(file))
     reader = ShardReader(RowFormat(("body",)))
     for part in [*parts[4:], *parts[:3], *parts[2:4]]:
         [*_] = reader.read(part)
@@ -108,6 +183,13 @@ def test_files_become_shards(source: Any, format: Any, tmp_path: Path) -> None:
         lines = "".join(part.read_text() for part in sorted((tmp_path / "out").glob("part-*"))).splitlines()
         assert f'"body":{want["body"][0]},' in lines[42]
         assert json.loads(lines[5])["error"] == "openai-chat: messages: expected an array, got the number 7"
+
+
+def test_a_table_of_conversations_alone_becomes_lines(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"messages": [messages(1)], "error": ["old"]}), tmp_path / "a.parquet")
+    translate_files([tmp_path / "a.parquet"], tmp_path / "out", CHAT, format="jsonl")
+    line = json.loads((tmp_path / "out" / "part-000000.jsonl").read_text())
+    assert (line["id"], line["error"], [*line]) == ("a.parquet:1", None, ["id", "body", "losses", "error"])
 
 
 def test_rows_of_json_keep_their_other_fields(tmp_path: Path) -> None:
@@ -164,11 +246,15 @@ def test_another_job_in_the_folder_is_refused(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("")
     (tmp_path / "b.parquet").write_text("no")
-    (tmp_path / "c.json").write_text("{}")
+    (tmp_path / "c.json").write_text("{]")
+    (tmp_path / "e.jsonl.gz").write_text("{}")
+    (tmp_path / "f.jsonl").write_text('{"conversation": [], "x": 1}\n' * 3)
     for name, problem in {
         "a.csv": "ends in",
         "b.parquet": "b.parquet",
-        "c.json": "array",
+        "c.json": "c.json: expected an array of rows, one row, or a row on each line",
+        "e.jsonl.gz": "e.jsonl.gz: zlib",
+        "f.jsonl": "f.jsonl: no column 'messages': the first 100 rows have conversation, x.*--column",
         "d.jsonl": "no such",
     }.items():
         with pytest.raises(ConfigError, match=problem):

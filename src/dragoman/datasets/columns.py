@@ -58,11 +58,13 @@ def is_text(kind: DataType) -> bool:
 def conversation_type(schema: Any, column: str) -> DataType:
     """The type of the column with the conversation, which must be there."""
     if column not in schema.names:
-        raise ConfigError(
-            f"no column {column!r}: the table has {', '.join(schema.names)}. "
-            "Name the one with the conversation as `column`."
-        )
+        raise ConfigError(no_column(column, "the table has", schema.names))
     return _plain(schema.field(column).type)
+
+
+def no_column(column: str, who: str, names: Sequence[str]) -> str:
+    given = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return f"no column {column!r}: {who} {given}. Name the one with the conversation: column= or --column."
 
 
 def _values(column: Column) -> list[Any]:

@@ -26,7 +26,7 @@ from dragoman.client.file_lock import lock
 from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
-from dragoman.datasets.shards import Shard, cut, find_files
+from dragoman.datasets.shards import Shard, common_root, cut, find_files, is_table
 from dragoman.datasets.worker import REPORTS, Answer, DatasetJob, write_whole
 from dragoman.protocols import names
 
@@ -106,16 +106,17 @@ def is_job(folder: str | Path) -> bool:
 def _job(
     files: Sequence[str], out: str | Path | None, translation: Translation, options: JobOptions
 ) -> DatasetJob:
-    is_parquet = files[0].endswith(".parquet")
     column = RowTranslator(translation).column  # raises ConfigError for an unknown layout
-    shards = cut([os.path.abspath(file) for file in files], options.get("shard_rows", _SHARD_ROWS), column)
+    places = [os.path.abspath(file) for file in files]
+    shards = cut(places, options.get("shard_rows", _SHARD_ROWS), column)
     return DatasetJob(
         translation,
         tuple(shards),
         os.path.abspath(out) if out else "",
-        options.get("format") or ("parquet" if is_parquet else "jsonl"),
+        options.get("format") or ("parquet" if is_table(files[0]) else "jsonl"),
         options.get("id", "id"),
         whole=not translation.column and translation.source in names(),
+        root=common_root(places),
     )
 
 
@@ -154,17 +155,18 @@ def _done(job: DatasetJob) -> dict[int, LossReport]:
 def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> LossReport:
     """The report of all shards, of which `done` are done already."""
     before = LossReport.merged(done.values())
-    total = sum(shard.rows for shard in job.shards)
+    left = {number: shard.rows for number, shard in enumerate(job.shards) if number not in done}
+    total = before.rows + sum(left.values())
     progress = JobProgress(total, before, before.rows, time.monotonic())
     on_progress = options.get("on_progress")
-    todo = sorted({*range(len(job.shards))} - done.keys())
     run_shards: RunShards = _run_shards
     if options.get("engine") == "ray":
         run_shards = import_module("dragoman.datasets.ray").run_shards
-    with closing(run_shards(job, todo, options.get("workers") or 0)) as reports:
+    with closing(run_shards(job, [*left], options.get("workers") or 0)) as reports:
         for number, report in reports:
             done[number] = report
             progress.report.merge(report)
+            progress.total += report.rows - left[number]  # empty lines are no rows
             if on_progress:
                 on_progress(progress)
     return LossReport.merged(done[number] for number in sorted(done))  # whoever was first
@@ -229,10 +231,9 @@ class _Crew:
             code = worker.close()
             if self._stopped:
                 break
-        shard = self._shards[number]
         return DragomanError(
-            f"a worker ended {_DEATHS} times (exit code {code}) at {shard.file}, rows {shard.first + 1} to "
-            f"{shard.first + shard.rows}. What it printed is above. --resume goes on with the other rows."
+            f"a worker ended {_DEATHS} times (exit code {code}) at {self._shards[number]}. "
+            "What it printed is above. --resume goes on with the other rows."
         )
 
 

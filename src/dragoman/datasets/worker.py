@@ -21,8 +21,9 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.datasets.columns import Table, output_columns, pa, without
 from dragoman.datasets.loss_report import LossReport
+from dragoman.datasets.pieces import RowBatch, RowFormat
 from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
-from dragoman.datasets.shards import RowBatch, RowFormat, Shard, ShardReader
+from dragoman.datasets.shards import Shard, ShardReader
 
 pq: Any = import_module("pyarrow.parquet")
 REPORTS = "_reports"
@@ -39,6 +40,7 @@ class DatasetJob(Struct, frozen=True):
     format: Literal["parquet", "jsonl"] = "parquet"
     id: str = "id"
     whole: bool = False
+    root: str = ""
 
     def place(self, number: int) -> Path:
         return Path(self.out) / f"part-{number:06}.{self.format}"
@@ -60,7 +62,7 @@ class ShardTranslator:
     def __init__(self, job: DatasetJob) -> None:
         self._job = job
         self._translate = RowTranslator(job.translation)
-        self._reader = ShardReader(RowFormat(self._translate.columns, job.id, job.whole))
+        self._reader = ShardReader(RowFormat(self._translate.columns, job.id, job.whole, job.root))
 
     def run(self, number: int) -> LossReport:
         job, report = self._job, LossReport()
@@ -153,7 +155,7 @@ class _LinesFile:
         self._file, self._used, self._id = place.open("wb"), used, id
 
     def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None:
-        kept = batch.rest if batch.table is None else pa.table(without(batch.table, self._used)).to_pylist()
+        kept = batch.rest if batch.table is None else _rows_without(batch.table, self._used)
         lines = [_line(self._id, id, rest, row) for id, rest, row in zip(batch.ids, kept, rows, strict=True)]
         self._file.write(b"".join(lines))
 
@@ -162,6 +164,11 @@ class _LinesFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _rows_without(table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    names = without(table, columns)
+    return pa.table(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
 
 
 def _line(name: str, id: str, rest: Mapping[str, Any], row: TranslatedRow) -> bytes:
@@ -185,8 +192,10 @@ def main() -> None:
     for line in sys.stdin.buffer:
         try:
             answer = Answer(translator.run(int(line)))
-        except (DragomanError, OSError, pa.ArrowException) as error:
-            answer = Answer(error=f"{job.shards[int(line)].file}: {error}")
+        except DragomanError as error:
+            answer = Answer(error=str(error))
+        except (OSError, pa.ArrowException) as error:  # what is read has errors of its own
+            answer = Answer(error=f"{job.place(int(line))}: {error}")
         try:
             answers.write(msgspec.json.encode(answer) + b"\n")
         except BrokenPipeError:  # who started it was killed
