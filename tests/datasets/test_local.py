@@ -254,7 +254,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         "b.parquet": "b.parquet",
         "c.json": "c.json: expected an array of rows, one row, or a row on each line",
         "e.jsonl.gz": "e.jsonl.gz: zlib",
-        "f.jsonl": "f.jsonl: no column 'messages': the first 100 rows have conversation, x.*--column",
+        "f.jsonl": "f.jsonl: no column 'messages': its first rows have conversation, x.*--column",
         "d.jsonl": "no such",
     }.items():
         with pytest.raises(ConfigError, match=problem):

@@ -58,6 +58,14 @@ def test_messages_alone_take_their_tools_from_another_column() -> None:
         assert json.loads(made["body"][0].as_py()) == expected(whole)
 
 
+@pytest.mark.parametrize("system", ["S", "[S] is your name", "{", '[{"type": "text", "text": "S"}]'])
+def test_system_text_is_text_or_blocks_as_json(system: str) -> None:
+    table = pa.table({"messages": [messages(1)[1:2]], "system": [system]})
+    [text] = translate(table, "anthropic", "openai-chat", body="text")["body"].to_pylist()
+    want = "S" if system.startswith("[{") else system
+    assert json.loads(text)["messages"][0]["content"] == want
+
+
 def test_structs_lose_the_nulls_that_arrow_added() -> None:
     plain = [messages(1), messages(2)[:2]]
     table = pa.table({"messages": plain, "tools": [[READ], None]})
@@ -146,6 +154,23 @@ def test_sharegpt_in() -> None:
     assert call["function"] == {"name": "read_file", "arguments": '{"path":"/f","n":1.10}'}
     assert got["messages"][3]["tool_call_id"] == call["id"]
     assert got["tools"][0]["function"]["name"] == "read_file"
+
+
+@pytest.mark.parametrize(
+    ("speaker", "role"),
+    [("Human", "user"), ("bard", "assistant"), ("tool_call", "assistant"), ("function-response", "tool")],
+)
+def test_other_words_for_speakers(speaker: str, role: str) -> None:
+    turn = {"from": speaker, "value": '{"name": "f", "arguments": {}}'}
+    [got] = translate({"conversations": [[turn]]}, "sharegpt", "openai-chat")["body"]
+    assert [each["role"] for each in got["messages"]] == [role]
+
+
+def test_what_a_call_of_sharegpt_says_arrives_or_is_reported() -> None:
+    turn = {"from": "function_call", "value": '{"name": "f", "parameters": {"a": 1}, "thought": "why"}'}
+    made = translate({"conversations": [[turn]]}, "sharegpt", "openai-chat")
+    assert made["body"][0]["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"a":1}'
+    assert [each["where"] for each in made["losses"][0]] == ["conversations[0].value.thought"]
 
 
 @pytest.mark.parametrize("source", ["openai-chat", "anthropic", "gemini", "openai-responses"])

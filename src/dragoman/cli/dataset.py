@@ -24,6 +24,9 @@ Examples:
 """
 
 
+_MOST_ROWS = 5  # that are named for an error
+
+
 class OutputOptions(Struct, frozen=True):
     format: Literal["parquet", "jsonl"] | None = None
     resume: bool = False
@@ -60,7 +63,7 @@ class RowOptions(Struct, frozen=True):
 
 @click.group(epilog=EXAMPLES)
 def command() -> None:
-    """Translate the conversations of a dataset: files of Parquet, JSONL or JSON arrays."""
+    """Translate the conversations of a dataset: files of Parquet, Arrow or JSON, or folders of them."""
 
 
 def _layout_options(required: bool) -> Any:
@@ -188,7 +191,11 @@ def show(report: LossReport, as_json: bool) -> None:
         severity = click.style(f"{count.severity:9}", fg=SEVERITY_COLOURS[count.severity])
         click.echo(f"{severity} {code:{width}}  {count.row_count} rows  {count.where}: {count.why}")
         click.echo(f"{'':9} {'':{width}}  such as {', '.join(count.rows)}")
+    rows: dict[str, list[str]] = {}
     for id, error in report.errors.items():
-        click.echo(f"{click.style('error', fg='red'):9} {id}: {error}")
+        rows.setdefault(error, []).append(id)
+    for error, named in rows.items():
+        which = named[0] if len(named) == 1 else f"{len(named)} rows, such as {', '.join(named[:_MOST_ROWS])}"
+        click.echo(f"{click.style('error', fg='red'):9} {which}: {error}")
     if report.failed > len(report.errors):
         click.echo(f"… and {report.failed - len(report.errors)} rows more")

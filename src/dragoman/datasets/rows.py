@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.errors import DragomanError, WireError
 from dragoman.core.fields import describe, read_body
-from dragoman.core.jsontext import TOO_DEEP
+from dragoman.core.jsontext import MALFORMED, TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Request, Wire
 from dragoman.datasets.layouts import Layout, layout
@@ -109,12 +110,23 @@ class RowTranslator:
             value = row.get(name)
             if value is None or value == "" or value == b"":
                 continue
-            if name not in self._texts and isinstance(value, str | bytes):
-                text = value.encode() if isinstance(value, str) else value
-            else:
-                text = jsontext.encode(value.decode() if isinstance(value, bytes) else value)
-            pieces.append(_field(name, text))
+            if isinstance(value, bytes):
+                value = value.decode("utf-8", "replace")
+            is_text = name in self._texts or not isinstance(value, str) or not _is_json(value)
+            pieces.append(_field(name, jsontext.encode(value) if is_text else value.encode()))
         return b"{" + b",".join(pieces) + b"}"
+
+
+def _is_json(text: str) -> bool:
+    """Else it is a text itself, as `system` may be."""
+    try:
+        _check(text)
+    except MALFORMED:
+        return False
+    return True
+
+
+_check = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw] | bool).decode
 
 
 def _field(name: str, text: bytes) -> bytes:

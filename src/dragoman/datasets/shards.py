@@ -150,5 +150,5 @@ def _check_rows(pieces: Sequence[Piece], column: str) -> None:
             return
         found = found or [*row]
     if found:
-        problem = no_column(column, f"the first {_LOOKED_AT} rows have", found)
+        problem = no_column(column, "its first rows have", found)
         raise ConfigError(f"{pieces[0].file}: {problem}")

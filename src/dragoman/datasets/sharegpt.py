@@ -44,8 +44,13 @@ SPEAKERS: dict[str, Speaker] = {  # the first word for a speaker is the one that
     "user": "user",
     "assistant": "assistant",
     "chatgpt": "assistant",
+    "bing": "assistant",  # as the collections of shared conversations name other assistants
+    "bard": "assistant",
+    "bot": "assistant",
     "model": "assistant",
+    "tool_call": "call",
     "tool": "result",
+    "tool_response": "result",
     "function_response": "result",
 }
 _WORDS = {speaker: word for word, speaker in reversed(SPEAKERS.items())}
@@ -86,13 +91,14 @@ def encode_request(request: Request, losses: Losses) -> Wire:
 def _decode_turn(turn: Any, where: str, losses: Losses) -> Message:
     fields = Fields(turn, where, NAME)
     speaker, value = fields.need("from", str), fields.text("value")
-    if speaker not in SPEAKERS:
+    word = speaker.lower().replace("-", "_")
+    if word not in SPEAKERS:
         raise WireError(NAME, f"{where}.from", f"expected one of {', '.join(SPEAKERS)}, got {speaker!r}")
     fields.extras(losses)
     place = f"{where}.value"
-    match known := SPEAKERS[speaker]:
+    match known := SPEAKERS[word]:
         case "call":
-            return Message("assistant", tuple(_decode_calls(value, place)), where=where)
+            return Message("assistant", tuple(_decode_calls(value, place, losses)), where=where)
         case "result":
             return Message("user", (ToolResult("", content=(Text(text=value),), where=place),), where=where)
         case _:
@@ -117,15 +123,16 @@ def _encode_message(message: Message, losses: Losses) -> Iterator[Wire]:
         yield _turn("call", jsontext.dumps(calls[0] if len(calls) == 1 else calls))
 
 
-def _decode_calls(value: str, where: str) -> Iterator[ToolCall]:
-    """`value` is a call, or an array of them, as JSON text."""
+def _decode_calls(value: str, where: str, losses: Losses) -> Iterator[ToolCall]:
+    """`value` is a call, or an array of them, as JSON text. Llama says `parameters` for the arguments."""
     given = _read(value, where)
     for call in given if is_array(given) else [given]:
         fields = Fields(call, where, NAME)
-        arguments = fields.any("arguments")
+        arguments = fields.any("arguments" if "arguments" in call else "parameters")
         if not isinstance(arguments, str):
             arguments = jsontext.dumps({} if arguments is None else arguments)
         yield ToolCall("", fields.need("name", str), arguments, where=where)
+        fields.extras(losses)
 
 
 def _arguments(call: ToolCall) -> Any:
