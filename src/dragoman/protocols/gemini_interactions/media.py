@@ -6,7 +6,7 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, own
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, MediaKind, Url, Wire
-from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_CONTENT, native
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_CONTENT, is_native
 from dragoman.protocols.google import (
     GOOGLE_FILES,
     USUAL_TYPES,
@@ -47,7 +47,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     if "text" in source:
         return source
     wire: Wire = {"type": media.kind, **source}
-    if native(media):
+    if is_native(media):
         return wire | own(media.extras, PROTOCOL_NAME)
     if media.name:
         losses.dropped(f"{media.where}.name", f"Media have no names in {PROTOCOL_NAME}.", "media.name")
@@ -58,7 +58,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
 
 def _encode_source(media: Media, losses: Losses) -> Wire:
     """The fields that say where it is; a text in its place, if nobody here can open it."""
-    media_type, ours = media.media_type, native(media)
+    media_type, ours = media.media_type, is_native(media)
     match media.source:
         case Url(uri):  # Google's server fetches it (G72); a translator must not
             found: Wire = {"uri": uri}

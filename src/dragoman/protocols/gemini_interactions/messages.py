@@ -28,7 +28,7 @@ from dragoman.protocols.gemini_interactions.parts import (
     encode_steps,
     step_type,
 )
-from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_STEP, SENTINEL, STEP, native
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_STEP, SENTINEL, STEP, is_native
 
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "assistant": "assistant"}
 _SYSTEM = frozenset({"system", "developer"})
@@ -275,7 +275,7 @@ class _InputWriter(FoldRun):
 
     def _encode(self, message: Message) -> list[Wire]:
         parts = [part for part in (self._sendable(part) for part in message.parts) if part is not None]
-        if native(message):
+        if is_native(message):
             return [self._encode_native(message, parts)]
         if message.role == "assistant":
             return self._encode_turn(parts)
@@ -289,7 +289,7 @@ class _InputWriter(FoldRun):
         rest, content = own(message.extras, PROTOCOL_NAME), self._blocks(parts)
         if own(message.extras, STEP).get("bare") and len(parts) == 1:
             first = parts[0]
-            if isinstance(first, Text) and not native(first):
+            if isinstance(first, Text) and not is_native(first):
                 return {**rest, "content": first.text}
             return {**rest, "content": content[0]}
         return {"content": content, **rest} if content or "content" not in rest else rest
@@ -300,7 +300,7 @@ class _InputWriter(FoldRun):
     def _encode_turn(self, parts: list[AnyPart]) -> list[Wire]:
         steps = encode_steps(parts, self.losses)
         calls = [part for part in parts if isinstance(part, ToolCall)]
-        if not (self.fold.signs and calls) or calls[0].state or native(calls[0]):
+        if not (self.fold.signs and calls) or calls[0].state or is_native(calls[0]):
             return steps
         first = next(i for i, step in enumerate(steps) if step.get("type") == "function_call")
         if any(step.get("type") == "thought" and step.get("signature") for step in steps[:first]):
@@ -318,7 +318,7 @@ class _InputWriter(FoldRun):
             why = f"It was signed by {part.state.origin}. Nobody else can verify the signature."
             self.losses.dropped(part.where, why, "reasoning.signature")
             part = replace(part, state=None)
-        if type(part) is not Reasoning or part.state or (native(part) and STEP not in (part.extras or ())):
+        if type(part) is not Reasoning or part.state or (is_native(part) and STEP not in (part.extras or ())):
             return part
         why = f"{PROTOCOL_NAME} takes back only thoughts that it signed."
         self.losses.dropped(part.where or "reasoning", why, "reasoning.history")
@@ -334,7 +334,7 @@ def _lone(message: Message, entries: list[Wire]) -> Any:
     part = message.parts[0] if len(message.parts) == 1 else None
     if own(message.extras, STEP).get("form") == "text" and isinstance(part, Text):
         return part.text
-    if part is not None and not native(message) and len(entries) == 1 and not _is_step(part):
+    if part is not None and not is_native(message) and len(entries) == 1 and not _is_step(part):
         content = entries[0].get("content") or [entries[0]]
         return content[0] if entries[0].get("type") == "user_input" else entries[0]
     return entries[0] if len(entries) == 1 else entries

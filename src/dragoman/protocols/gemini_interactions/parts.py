@@ -38,7 +38,7 @@ from dragoman.protocols.gemini_interactions.wire import (
     QUIET_CONTENT,
     QUIET_STEP,
     STEP,
-    native,
+    is_native,
     printed,
 )
 from dragoman.transforms.arguments import RAW, report_raw
@@ -100,7 +100,7 @@ def encode_block(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The block or step of one part; none where it is empty, or the protocol has no form for it."""
     match part:
         case Text():
-            return (_encode_text(part, losses),) if part.text or part.citations or native(part) else ()
+            return (_encode_text(part, losses),) if part.text or part.citations or is_native(part) else ()
         case Refusal():
             return ({"type": "text", "text": part.text},) if part.text else ()
         case Reasoning():
@@ -229,7 +229,7 @@ def _encode_citation(citation: Citation, part: Text, losses: Losses) -> Wire:
 
 
 def _has_source(citation: Citation) -> bool:
-    return bool(citation.url) or native(citation)
+    return bool(citation.url) or is_native(citation)
 
 
 def _characters(data: bytes, offset: int | None) -> int:
@@ -279,7 +279,7 @@ def decode_state(signature: str) -> State | None:
 
 
 def _encode_thought(part: Reasoning) -> tuple[Wire, ...]:
-    if not (part.text or part.state or native(part)):
+    if not (part.text or part.state or is_native(part)):
         return ()
     wire: Wire = {"type": "thought"}
     if part.state:
@@ -302,7 +302,7 @@ def _decode_call(fields: Fields, losses: Losses) -> ToolCall:
 
 def _encode_call(call: ToolCall, losses: Losses) -> Wire:
     wire: Wire = {"type": "function_call", "id": call.id, "name": call.name}
-    if call.arguments or not native(call):
+    if call.arguments or not is_native(call):
         wire["arguments"] = encode_arguments(call, losses)
     wire |= own(call.extras, PROTOCOL_NAME)
     return wire if call.state is None else {**wire, "signature": seal_state(call.state, PROTOCOL_NAME)}

@@ -20,7 +20,7 @@ from dragoman.protocols.gemini_interactions.tools import (
     encode_choice,
     encode_tools,
 )
-from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_REQUEST, native
+from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
 _EARLIER = "It stands for earlier turns, which are not in this request."
 _QUIET = QUIET_REQUEST | {"system_instruction", "tools"}
@@ -56,11 +56,11 @@ def decode_head(body: Wire, losses: Losses) -> Request:
 
 
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
-    return (EncodeInput(native(request) or profile.transcript, profile.signed_calls),)
+    return (EncodeInput(is_native(request) or profile.transcript, profile.signed_calls),)
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
-    ours, extras, facts = native(request), own(request.extras, PROTOCOL_NAME), messages.facts
+    ours, extras, facts = is_native(request), own(request.extras, PROTOCOL_NAME), messages.facts
     body: Wire = {"model": request.model} if request.model or not (ours or profile.transcript) else {}
     if not facts.is_empty or not ours:
         body["input"] = messages.entries if facts.lone is None else facts.lone

@@ -35,7 +35,7 @@ from dragoman.protocols.gemini_interactions.wire import (
     RUNNING,
     STOP,
     WITHHELD,
-    native,
+    is_native,
 )
 from dragoman.protocols.google import decode_time
 
@@ -65,7 +65,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
     complete = _without_cut_calls(response.parts, losses)
     steps = encode_steps(complete, losses)
-    if native(response):
+    if is_native(response):
         known: Wire = {"id": response.id, "model": response.model, "steps": steps}
         rest = own(response.extras, PROTOCOL_NAME)
         return rest | {key: value for key, value in known.items() if value}

@@ -17,7 +17,7 @@ from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDe
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini_interactions.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.gemini_interactions.parts import step_type
-from dragoman.protocols.gemini_interactions.wire import CHOICES, PROTOCOL_NAME, native
+from dragoman.protocols.gemini_interactions.wire import CHOICES, PROTOCOL_NAME, is_native
 
 _QUIET = word_set("type description parameters")
 _MODES = frozenset({"auto", "any", "none", "validated"})
@@ -54,7 +54,7 @@ def _encode_function(tool: ToolDeclaration) -> Wire:
     wire: Wire = {"type": "function", "name": tool.name}
     if tool.description:
         wire["description"] = tool.description
-    if tool.parameters or (native(tool) and tool.parameters is not None):
+    if tool.parameters or (is_native(tool) and tool.parameters is not None):
         wire["parameters"] = tool.parameters
     return wire | own(tool.extras, PROTOCOL_NAME)
 
@@ -64,10 +64,10 @@ def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -
     if profile.combined_tools or not any(isinstance(tool, ToolDeclaration) for tool in tools):
         return tools
     for tool in tools:
-        if isinstance(tool, HostedTool) and not native(tool):
+        if isinstance(tool, HostedTool) and not is_native(tool):
             why = "The model takes no hosted tools beside functions."
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
-    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or native(tool)]
+    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
 
 
 def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
@@ -115,7 +115,7 @@ def _encode_mode(choice: ToolChoice | None, request: Request) -> Wire:
     """`validated` is `auto` with constrained decoding, as `any` has it."""
     strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
     if choice is None:
-        return {"tool_choice": "validated"} if strict and not native(request) else {}
+        return {"tool_choice": "validated"} if strict and not is_native(request) else {}
     mode = "validated" if choice.mode == "auto" and strict else CHOICES.encode(choice.mode)
     if choice.names and choice.mode != "none":
         return {"tool_choice": {"allowed_tools": {"mode": mode, "tools": list(choice.names)}}}

@@ -14,7 +14,7 @@ from dragoman.core.fields import Table, made_by, printer, word_set
 from dragoman.core.model import Extras, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini-interactions"
-native = made_by(PROTOCOL_NAME)
+is_native = made_by(PROTOCOL_NAME)
 printed = printer(PROTOCOL_NAME)
 # Key of our own notes in the extras of a value: the step that it belongs to. Never written.
 STEP: Final = "gemini-interactions step"

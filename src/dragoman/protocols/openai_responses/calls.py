@@ -20,7 +20,7 @@ from dragoman.core.model import CallKind, Foreign, Media, Text, ToolCall, ToolRe
 from dragoman.protocols.openai_responses.computer import actions_of, picture_of, screenshot_of
 from dragoman.protocols.openai_responses.hosted import encode_found, encode_search
 from dragoman.protocols.openai_responses.parts import decode_content, encode_content
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, is_native, printed
 
 CALLS: dict[str, CallKind] = {
     "function_call": "function",
@@ -96,7 +96,7 @@ def encode_call(call: ToolCall, losses: Losses) -> Wire:
 
 def _encode_arguments(call: ToolCall) -> Wire:
     """Peers parse the string, and an empty or blank one is no JSON (G64)."""
-    if native(call):
+    if is_native(call):
         return {"arguments": call.arguments} if call.arguments else {}
     if call.arguments.strip():
         return {"arguments": call.arguments}
@@ -213,7 +213,7 @@ def _shell_text(output: Any) -> str:
 
 
 def _encode_output(result: ToolResult, losses: Losses) -> str | list[Wire] | Wire:
-    content = _marked(result, losses) if result.failed and not native(result) else result.content
+    content = _marked(result, losses) if result.failed and not is_native(result) else result.content
     if result.kind in ("local_shell", "shell", "apply_patch"):
         if not all(isinstance(part, Text) for part in content):
             losses.dropped(result.where, f"The output of {result.kind} is text.", "result.media")

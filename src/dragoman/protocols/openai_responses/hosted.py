@@ -36,7 +36,7 @@ from dragoman.core.model import (
     Wire,
 )
 from dragoman.protocols.openai_responses.computer import as_function
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, native, printed
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, is_native, printed
 
 KINDS: dict[str, HostedKind] = {
     "web_search": "web_search",
@@ -336,7 +336,7 @@ def declares_search(tools: tuple[AnyTool, ...], losses: Losses) -> bool:
 
 def claimed(part: AnyPart, request: Request | None, id: str) -> AnyPart:
     """A call of tool_search as a `tool_search_call` item, for a client that declared its own search."""
-    if not isinstance(part, ToolCall) or part.name != TOOL_SEARCH or native(part):
+    if not isinstance(part, ToolCall) or part.name != TOOL_SEARCH or is_native(part):
         return part
     if request is None or not declares_search(request.tools, Losses()):
         return part

@@ -56,7 +56,7 @@ from dragoman.protocols.openai_responses.parts import (
     encode_part,
     encode_reasoning,
 )
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, native
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, is_native
 
 _OUTPUT: Extras = {PROTOCOL_NAME: {"type": "function_call_output"}}  # shared, nobody writes into it
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
@@ -319,7 +319,7 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
 
 
 def _encode_items(message: Message, losses: Losses) -> list[Wire]:
-    if native(message):
+    if is_native(message):
         content = encode_content(message.parts, "input_text", losses)
         return [{"role": message.role, "content": content, **own(message.extras, PROTOCOL_NAME)}]
     return _encode_turn(message, losses) if message.role == "assistant" else _encode_rows(message, losses)
@@ -350,7 +350,7 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
                 items.append(encode_reply(group, losses))
             case _:
                 items += [item for part in group for item in _encode_short(part, losses)]
-    if items and items[-1].get("type") == "reasoning" and not any(native(part) for part in message.parts):
+    if items and items[-1].get("type") == "reasoning" and not any(is_native(part) for part in message.parts):
         losses.dropped(
             message.where,
             "Nothing follows this reasoning, and such reasoning is refused.",
@@ -364,7 +364,7 @@ def _encode_past_reasoning(part: Reasoning, losses: Losses) -> Wire | None:
     """Only reasoning that this server encrypted, or that was never encrypted, goes back."""
     if part.state and part.state.origin == PROTOCOL_NAME:
         return encode_reasoning(part, part.state.id, part.state.data)
-    if native(part) and part.state is None and ITEM not in (part.extras or ()):
+    if is_native(part) and part.state is None and ITEM not in (part.extras or ()):
         return encode_reasoning(part, "", "")
     losses.dropped(
         part.where or "reasoning",

@@ -29,7 +29,7 @@ from dragoman.protocols.openai_responses.wire import (
     PROTOCOL_NAME,
     QUIET_ITEM,
     QUIET_PART,
-    native,
+    is_native,
 )
 
 ContentPart = Text | Refusal | Media | Foreign
@@ -49,7 +49,7 @@ def decode_content(content: Any, where: str, losses: Losses) -> tuple[ContentPar
 
 def encode_content(parts: Iterable[AnyPart], text_type: TextType, losses: Losses) -> str | list[Wire]:
     parts = tuple(parts)
-    if len(parts) == 1 and type(parts[0]) is Text and not (native(parts[0]) or parts[0].cache):
+    if len(parts) == 1 and type(parts[0]) is Text and not (is_native(parts[0]) or parts[0].cache):
         return parts[0].text
     return [wire for part in parts for wire in encode_part(part, text_type, losses)]
 
@@ -88,7 +88,7 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
             return ({"type": "refusal", "refusal": part.text, **rest},)
         case Media():
             wire = encode_media(part, rest)
-            if wire is not None and part.cache and not native(part):
+            if wire is not None and part.cache and not is_native(part):
                 wire |= encode_lifetime(part.cache)
             if wire is not None and (text_type == "input_text" or wire["type"] == "input_audio"):
                 return (wire,)
@@ -127,7 +127,7 @@ def _encode_text(text: Text, text_type: TextType, rest: Wire, losses: Losses) ->
     if not rest and text_type == "output_text":
         rest = {"annotations": [], "logprobs": []}
     wire = {"type": text_type, **rest, "text": text.text}
-    if text.cache and not native(text) and text_type == "input_text":
+    if text.cache and not is_native(text) and text_type == "input_text":
         wire |= encode_lifetime(text.cache)
     if text.citations or rest.get("annotations") == []:
         wire["annotations"] = encode_citations(text, losses)
@@ -157,12 +157,12 @@ def decode_citation(annotation: Any, where: str, losses: Losses) -> Citation:
 
 def encode_citations(text: Text, losses: Losses) -> list[Wire]:
     for citation in text.citations:
-        if citation.url and citation.cited and not native(citation):
+        if citation.url and citation.cited and not is_native(citation):
             report_citation_detail(losses, citation.where, "Responses has no field for the quoted words.")
     return [
         encode_citation(citation, len(text.text))
         for citation in text.citations
-        if citation.url or native(citation)
+        if citation.url or is_native(citation)
     ]
 
 

@@ -30,7 +30,7 @@ from dragoman.protocols.openai_responses.tools import (
     encode_tools,
     hoists,
 )
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, native
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_REQUEST, is_native
 
 _DEFAULTS = {"truncation": "disabled", "background": False}
 _EARLIER = "It stands for earlier turns, which are not in this request."
@@ -72,11 +72,11 @@ def decode_holding(head: Request) -> Fold:
 
 
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
-    return (EncodeItems(not native(request) and not request.system, bool(request.tools)),)
+    return (EncodeItems(not is_native(request) and not request.system, bool(request.tools)),)
 
 
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
-    ours, facts = native(request), messages.facts
+    ours, facts = is_native(request), messages.facts
     body: Wire = {"model": request.model} if request.model or not (ours or profile.transcript) else {}
     system = (facts.instructions,) if facts.instructions else request.system
     if system:
@@ -88,7 +88,7 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
     if not facts.is_empty or not ours:
         body["input"] = messages.entries if facts.string is None else facts.string
     messages.report(losses)
-    if request.compaction and native(request.compaction):
+    if request.compaction and is_native(request.compaction):
         body["input"] = [*body.get("input", ()), own(request.compaction.extras, PROTOCOL_NAME)]
     body |= _encode_head(request, losses, profile)
     if ours:
@@ -110,7 +110,7 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     body |= encode_choice(request, tools, losses)
     if request.stream:
         body["stream"] = True
-    return body if native(request) else body | encode_settings(request, bool(tools), profile, losses)
+    return body if is_native(request) else body | encode_settings(request, bool(tools), profile, losses)
 
 
 def _input(body: Wire, field: str, protocol: str) -> list[Any]:

@@ -52,7 +52,7 @@ from dragoman.protocols.openai_responses.wire import (
     QUIET_RESPONSE,
     QUIET_USAGE,
     SECRETS,
-    native,
+    is_native,
 )
 
 
@@ -83,7 +83,7 @@ _UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})  # of a response
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    if native(response):
+    if is_native(response):
         output = encode_output(response.parts, response.id, losses)
         known = {"id": response.id, "model": response.model, "output": output}
         whole = frame_response(response.id, response.model, response.created, request) if request else {}
@@ -272,12 +272,12 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
             return encode_message([part], id, losses) if said else None
         case ToolCall():
             item = encode_call(part, losses)
-            return item if native(part) else {"id": id, "status": "completed", **item}
+            return item if is_native(part) else {"id": id, "status": "completed", **item}
         case Reasoning():
             encrypted = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
             return (
-                encode_reasoning(part, "" if native(part) else id, encrypted)
-                if part.text or encrypted or native(part)
+                encode_reasoning(part, "" if is_native(part) else id, encrypted)
+                if part.text or encrypted or is_native(part)
                 else None
             )
         case Media():

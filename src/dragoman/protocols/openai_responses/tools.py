@@ -27,7 +27,7 @@ from dragoman.protocols.openai_responses.hosted import (
     encode_hosted,
     encode_search_tool,
 )
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, native
+from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, is_native
 
 _QUIET = frozenset({"type", "defer_loading", "format", "description", "strict", "parameters"})
 _QUIET_NAMESPACE = frozenset({"type"})  # no other protocol has namespaces: the description is lost
@@ -49,7 +49,7 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
         note = own(tool.extras, ITEM)
         if note.get("hoisted"):
             continue
-        if not searchable and isinstance(tool, ToolDeclaration) and tool.deferred and not native(tool):
+        if not searchable and isinstance(tool, ToolDeclaration) and tool.deferred and not is_native(tool):
             why = f"{tool.name} is deferred. It is sent once it has been loaded."
             losses.changed(tool.where, why, "tool.deferred")
             continue
@@ -121,7 +121,7 @@ def _decode_tool(tool: Any, where: str, losses: Losses) -> list[AnyTool]:
 
 def _encode_tool(tool: ToolDeclaration) -> Wire:
     """`strict` is always written: OpenAI's default is true, that of other servers false (G82)."""
-    ours = native(tool)
+    ours = is_native(tool)
     if ours and own(tool.extras, PROTOCOL_NAME).get("type") == "tool_search":
         return encode_search_tool(tool)
     wire: Wire = {"type": tool.kind, "name": tool.name}

@@ -12,7 +12,7 @@ from dragoman.core.model import FailureKind, StopReason, Wire
 from dragoman.protocols.openai import ERROR_TYPES
 
 PROTOCOL_NAME: Final = "openai-responses"
-native = made_by(PROTOCOL_NAME)
+is_native = made_by(PROTOCOL_NAME)
 printed = printer(PROTOCOL_NAME)
 
 # Key of our own notes in the extras of a value: the item or namespace that it belongs to. Never written.
