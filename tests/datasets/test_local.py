@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,8 @@ from click.testing import CliRunner
 from datasets.conversations import READ, SHAREGPT, body, ids, messages, write_lines, write_parquet
 from dragoman import ConfigError, DragomanError
 from dragoman.cli import main
-from dragoman.datasets import Translation, json_files, shards, table_files, translate, translate_files
+from dragoman.cli.dataset import ProgressLine
+from dragoman.datasets import Translation, json_files, shards, table_files, translate, translate_files, worker
 from dragoman.datasets.local import _Shares, job_report
 from dragoman.datasets.pieces import RowFormat
 from dragoman.datasets.shards import ShardReader, cut
@@ -110,6 +113,14 @@ def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
     )
     assert (found.rows, [*found.errors], seen) == (3, ["a.jsonl:5"], [(3, 3)])
     assert ids(tmp_path / "out") == ["a.jsonl:1", "a.jsonl:3", "a.jsonl:5"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_a_shard_of_empty_lines_has_no_rows(format: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(TEXTS[0] + b"\n\n\n\n" + TEXTS[1])
+    found = translate_files([tmp_path / "a.jsonl"], tmp_path / "out", CHAT, format=format, shard_rows=2)
+    assert (found.rows, ids(tmp_path / "out")) == (2, ["a.jsonl:1", "a.jsonl:5"])
+    assert len([*(tmp_path / "out").glob("part-*")]) == 3
 
 
 def test_a_folder_of_small_files(tmp_path: Path) -> None:
@@ -236,6 +247,8 @@ def test_another_job_in_the_folder_is_refused(tmp_path: Path) -> None:
     job(tmp_path)
     with pytest.raises(ConfigError, match="holds a job already"):
         job(tmp_path)
+    with pytest.raises(ConfigError, match="is in a folder that is read"):
+        translate_files([tmp_path], tmp_path / "out2", IN_BODY)
     with pytest.raises(ConfigError, match="holds another job"):
         job(tmp_path, resume=True, format="jsonl")
     (tmp_path / "out" / "_job.json").unlink()
@@ -308,13 +321,75 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_shard_that_kills_its_workers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, dragoman.datasets.rows as rows\nrows.RowTranslator.__call__ = lambda *_: os._exit(9)\n"
-    )
+DEATHS = {
+    "at a row": "from dragoman.datasets.rows import RowTranslator as T\n"
+    "T.__call__ = lambda *_: os._exit(9)\n",
+    "in an answer": "os.write(1, b'{\"report\":{')\nos._exit(9)\n",
+}
+
+
+@pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS)
+def test_a_shard_that_kills_its_workers_is_named(
+    death: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import os\n{death}")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(DragomanError, match=r"ended 3 times \(exit code 9\) at .*in.parquet, rows 1 to 7"):
         job(tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_a_full_disk_is_said_and_leaves_nothing(
+    format: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(tmp_path, format=format)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*part-*")}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(worker._ParquetFile if format == "parquet" else worker._LinesFile, "write", full)
+    done = msgspec.json.decode((tmp_path / "out" / "_job.json").read_bytes(), type=worker.DatasetJob)
+    said = worker.ShardTranslator(done).answer(3)
+    assert (said.report, "part-000003" in said.error) == (None, True)
+    assert "No space left on device. --resume goes on" in said.error
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*part-*")} == before
+
+
+WRONG_USE = {
+    "no folder of the output": (
+        ["in.jsonl"],
+        "only in.jsonl is given: name the FILE… to read and the folder OUT/",
+    ),
+    "a file for it": (["in.jsonl", "in.jsonl"], "OUT/ is the folder to write, and in.jsonl is a file"),
+}
+
+
+@pytest.mark.parametrize(("words", "problem"), WRONG_USE.values(), ids=WRONG_USE)
+def test_the_command_says_what_is_missing(
+    words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "in.jsonl", ROWS[:1])
+    ran = CliRunner().invoke(
+        main, ["dataset", "translate", *words, "--from", "openai-chat", "--to", "anthropic"]
+    )
+    assert (ran.exit_code, problem in ran.stderr) == (2, True)
+
+
+def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_lines(tmp_path / "in.jsonl", ROWS)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressLine, "__call__", interrupt)
+    words = ["translate", str(file), str(tmp_path / "out"), "--from", "openai-chat", "--to", "anthropic"]
+    ran = CliRunner().invoke(main, ["dataset", *words, "--shard-rows", "40"])
+    assert (ran.exit_code, "Interrupted. --resume goes on" in ran.stderr) == (130, True)
+    monkeypatch.undo()
+    resumed = CliRunner().invoke(main, ["dataset", *words, "--shard-rows", "40", "--resume"])
+    assert resumed.stdout.startswith("100 rows, 1 with an error")
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from datasets.conversations import body, ids, write_parquet
-from dragoman import Provider
+from datasets.conversations import body, ids, write_lines, write_parquet
+from dragoman import DragomanError, Provider
 from dragoman.datasets import Translation, report, translate, translate_files
 
 ray = pytest.importorskip("ray", reason="Ray has no package for this Python or machine")
@@ -84,6 +84,19 @@ def test_shards_of_files_are_tasks(tmp_path: Path) -> None:
     assert ids(tmp_path / "ray") == [str(i) for i in range(200)]
     for part in (tmp_path / "local").glob("part-*"):
         assert part.read_bytes() == (tmp_path / "ray" / part.name).read_bytes()
+
+
+def test_what_ends_a_job_is_one_sentence(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "in.jsonl", ROWS)
+    translation = Translation("openai-chat", "anthropic")
+
+    def shorten(_: object) -> None:
+        os.truncate(file, 100)
+
+    with pytest.raises(DragomanError, match=r"^\S*in\.jsonl: it is shorter than when the job began$"):
+        translate_files(
+            [file], tmp_path / "out", translation, shard_rows=9, workers=1, engine="ray", on_progress=shorten
+        )
 
 
 def test_replies_are_kept_and_not_asked_for_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from dragoman.cli.options import collect
 from dragoman.cli.output import SEVERITY_COLOURS
 from dragoman.datasets import LossReport, Translation, layout_names
 from dragoman.datasets.local import JobProgress, is_job, job_report, translate_files
+from dragoman.datasets.worker import GO_ON
 
 EXAMPLES = """\b
 Examples:
@@ -45,20 +47,26 @@ class RowOptions(Struct, frozen=True):
 
     def run(self, files: tuple[str, ...], out: str | None, output: OutputOptions) -> LossReport:
         bar = ProgressLine(self.quiet)
-        report = translate_files(
-            files,
-            out,
-            Translation(self.source, self.target, self.column),
-            id=self.id,
-            engine=self.engine,
-            workers=self.workers or 0,
-            format=output.format or "",
-            resume=output.resume,
-            shard_rows=output.shard_rows,
-            on_progress=bar,
-        )
-        bar.close()
-        return report
+        try:
+            return translate_files(
+                files,
+                out,
+                Translation(self.source, self.target, self.column),
+                id=self.id,
+                engine=self.engine,
+                workers=self.workers or 0,
+                format=output.format or "",
+                resume=output.resume,
+                shard_rows=output.shard_rows,
+                on_progress=bar,
+            )
+        except KeyboardInterrupt:
+            if out:
+                bar.close()
+                click.echo(f"Interrupted. {GO_ON}", err=True)
+            raise
+        finally:
+            bar.close()
 
 
 @click.group(epilog=EXAMPLES)
@@ -110,8 +118,8 @@ def _layout_options(required: bool) -> Any:
 
 
 @command.command()
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(exists=True))
-@click.argument("out", metavar="OUT/", type=click.Path(file_okay=False))
+@click.argument("files", metavar="FILE…", nargs=-1, type=click.Path(exists=True))
+@click.argument("out", metavar="OUT/", type=click.Path())
 @_layout_options(required=True)
 @click.option(
     "--format", type=click.Choice(["parquet", "jsonl"]), help="Of the output.  [that of the first FILE]"
@@ -127,6 +135,10 @@ def translate(job: RowOptions, output: OutputOptions, files: tuple[str, ...], ou
     A row of the output has the columns of its source, and `body`, `losses` and `error` in place of the
     conversation. Exit code 1: some rows have an error. A job that was killed goes on with --resume.
     """
+    if not files:
+        raise click.UsageError(f"only {out} is given: name the FILE… to read and the folder OUT/ to write")
+    if os.path.isfile(out):
+        raise click.UsageError(f"OUT/ is the folder to write, and {out} is a file")
     report = job.run(files, out, output)
     show(report, job.as_json)
     return 1 if report.failed else 0
@@ -164,6 +176,7 @@ class ProgressLine:
     def close(self) -> None:
         if self._last and not self._quiet:
             click.echo(f"\r{self._last}\x1b[K" if self._live else self._last, err=True)
+        self._last = ""
 
 
 def described(progress: JobProgress) -> str:
@@ -185,11 +198,11 @@ def show(report: LossReport, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return
-    click.echo(f"{report.rows} rows, {report.failed} with an error")
+    click.echo(f"{_rows(report.rows)}, {report.failed} with an error")
     width = max(map(len, report.codes), default=0)
     for code, count in report.by_weight():
         severity = click.style(f"{count.severity:9}", fg=SEVERITY_COLOURS[count.severity])
-        click.echo(f"{severity} {code:{width}}  {count.row_count} rows  {count.where}: {count.why}")
+        click.echo(f"{severity} {code:{width}}  {_rows(count.row_count)}  {count.where}: {count.why}")
         click.echo(f"{'':9} {'':{width}}  such as {', '.join(count.rows)}")
     rows: dict[str, list[str]] = {}
     for id, error in report.errors.items():
@@ -198,4 +211,8 @@ def show(report: LossReport, as_json: bool) -> None:
         which = named[0] if len(named) == 1 else f"{len(named)} rows, such as {', '.join(named[:_MOST_ROWS])}"
         click.echo(f"{click.style('error', fg='red'):9} {which}: {error}")
     if report.failed > len(report.errors):
-        click.echo(f"… and {report.failed - len(report.errors)} rows more")
+        click.echo(f"… and {_rows(report.failed - len(report.errors))} more")
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"

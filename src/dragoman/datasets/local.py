@@ -27,7 +27,7 @@ from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
 from dragoman.datasets.shards import Shard, common_root, cut, find_files, is_table
-from dragoman.datasets.worker import REPORTS, Answer, DatasetJob, write_whole
+from dragoman.datasets.worker import GO_ON, REPORTS, Answer, DatasetJob, write_whole
 from dragoman.protocols import names
 
 JOB = "_job.json"
@@ -81,6 +81,8 @@ def translate_files(
     goes on with the job that is in `out`. `on_progress` is called with a `JobProgress` after each shard.
     """
     files = find_files(sources)
+    if out and any(Path(out).resolve().is_relative_to(Path(source).resolve()) for source in sources):
+        raise ConfigError(f"{out} is in a folder that is read: choose another one")
     job = _job(files, out, translation, options)
     if not out:
         return _run(job, {}, options)
@@ -222,7 +224,10 @@ class _Crew:
         for _ in range(_DEATHS):
             worker = self._workers.get(place)
             if worker is None:
-                worker = self._workers[place] = _Worker(self._job)
+                try:
+                    worker = self._workers[place] = _Worker(self._job)
+                except OSError as error:
+                    return DragomanError(f"a worker cannot be started: {error}. {GO_ON}")
             answer = worker.ask(number)
             if answer:
                 said = msgspec.json.decode(answer, type=Answer)
@@ -233,7 +238,7 @@ class _Crew:
                 break
         return DragomanError(
             f"a worker ended {_DEATHS} times (exit code {code}) at {self._shards[number]}. "
-            "What it printed is above. --resume goes on with the other rows."
+            f"What it printed is above. {GO_ON}"
         )
 
 
@@ -264,7 +269,7 @@ class _Worker:
         self._job = job
 
     def ask(self, number: int) -> bytes:
-        """The answer; empty where the process has ended."""
+        """The answer; empty where the process has ended before it was whole."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin
         assert stdout
@@ -274,7 +279,8 @@ class _Worker:
         except OSError:
             return b""
         self._job = b""
-        return stdout.readline()
+        answer = stdout.readline()
+        return answer if answer.endswith(b"\n") else b""
 
     def kill(self) -> None:
         self._process.kill()

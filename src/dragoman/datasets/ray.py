@@ -16,12 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.core.optional import require
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
+from dragoman.datasets.shards import Shard
 from dragoman.datasets.tables import TranslateOptions, reports_of, translate_table
-from dragoman.datasets.worker import DatasetJob, ShardTranslator
+from dragoman.datasets.worker import GO_ON, Answer, DatasetJob, ShardTranslator
 
 require("ray")
 ray: Any = import_module("ray")
@@ -96,23 +97,37 @@ def report(dataset: Dataset, id: str = "id") -> LossReport:
 def run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[tuple[int, LossReport]]:
     """The shards of a job of files as tasks of Ray, whose nodes all see the files."""
     if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+        ray.init(log_to_driver=False, logging_level="ERROR")
     workers = workers or int(ray.cluster_resources().get("CPU", 1))
     kept = ray.put(job)
     waiting = [*reversed(todo)]
     running: dict[Any, int] = {}
-    while waiting or running:
-        while waiting and len(running) < workers:
-            number = waiting.pop()
-            running[_shard.remote(kept, number)] = number
-        done, _ = ray.wait([*running], num_returns=1)
-        for each in done:
-            yield running.pop(each), ray.get(each)
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                number = waiting.pop()
+                running[_shard.remote(kept, number)] = number
+            [done], _ = ray.wait([*running], num_returns=1)
+            number = running.pop(done)
+            yield number, _report(done, job.shards[number])
+    finally:
+        for each in running:
+            ray.cancel(each, force=True)
 
 
 @ray.remote(max_retries=3)
-def _shard(job: DatasetJob, number: int) -> LossReport:
-    return ShardTranslator(job).run(number)
+def _shard(job: DatasetJob, number: int) -> Answer:
+    return ShardTranslator(job).answer(number)
+
+
+def _report(task: Any, shard: Shard) -> LossReport:
+    try:
+        answer: Answer = ray.get(task)
+    except ray.exceptions.RayError as error:  # its processes died again and again
+        raise DragomanError(f"{shard}: {error} {GO_ON}") from None
+    if not answer.report:
+        raise DragomanError(answer.error)
+    return answer.report
 
 
 def _translate(table: Any, translation: Translation, body: Literal["same", "text"]) -> Any:

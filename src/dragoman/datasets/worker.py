@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +29,7 @@ from dragoman.datasets.shards import Shard, ShardReader
 
 pq: Any = import_module("pyarrow.parquet")
 REPORTS = "_reports"
+GO_ON = "--resume goes on with what is not done."
 _GROUP_ROWS, _GROUP_BYTES = 5000, 32 << 20
 
 
@@ -64,6 +67,14 @@ class ShardTranslator:
         self._translate = RowTranslator(job.translation)
         self._reader = ShardReader(RowFormat(self._translate.columns, job.id, job.whole, job.root))
 
+    def answer(self, number: int) -> Answer:
+        try:
+            return Answer(self.run(number))
+        except DragomanError as error:
+            return Answer(error=str(error))
+        except (OSError, pa.ArrowException) as error:  # what is read has errors of its own
+            return Answer(error=f"{self._job.place(number)}: {error}. {GO_ON}")
+
     def run(self, number: int) -> LossReport:
         job, report = self._job, LossReport()
         batches = self._translated(number, report)
@@ -71,13 +82,11 @@ class ShardTranslator:
             for _ in batches:
                 pass
             return report
-        place = job.place(number)
-        unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-        with _writer(job, unfinished, self._translate.columns) as writer:
-            for batch, rows in batches:
-                writer.write(batch, rows)
-        write_whole(job.report_place(number), msgspec.json.encode(report))
-        _publish(unfinished, place)
+        with _publishing(job.place(number)) as unfinished:
+            with _writer(job, unfinished, self._translate.columns) as writer:
+                for batch, rows in batches:
+                    writer.write(batch, rows)
+            write_whole(job.report_place(number), msgspec.json.encode(report))
         return report
 
     def _translated(self, number: int, report: LossReport) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
@@ -90,15 +99,21 @@ class ShardTranslator:
 
 def write_whole(place: Path, data: bytes) -> None:
     """The file is there as a whole, or not at all."""
-    unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    unfinished.write_bytes(data)
-    _publish(unfinished, place)
+    with _publishing(place) as unfinished:
+        unfinished.write_bytes(data)
 
 
-def _publish(unfinished: Path, place: Path) -> None:
-    with unfinished.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(unfinished, place)
+@contextmanager
+def _publishing(place: Path) -> Generator[Path]:
+    """The file that is moved to `place` when it is whole. Processes of other nodes may write one too."""
+    unfinished = place.with_name(f".{place.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        yield unfinished
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, place)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 class _Writer(Protocol):
@@ -121,7 +136,7 @@ class _ParquetFile:
 
     def write(self, batch: RowBatch, rows: Sequence[TranslatedRow]) -> None:
         kept = without(batch.table, self._used) if batch.table is not None else self._rest(batch)
-        columns = {self._id: pa.array(batch.ids)} | kept | output_columns(rows, pa.string())
+        columns = {self._id: pa.array(batch.ids, pa.string())} | kept | output_columns(rows, pa.string())
         self._waiting.append(pa.record_batch([*columns.values()], names=[*columns]))
         rows_waiting = sum(each.num_rows for each in self._waiting)
         if rows_waiting >= _GROUP_ROWS or sum(each.nbytes for each in self._waiting) >= _GROUP_BYTES:
@@ -139,8 +154,11 @@ class _ParquetFile:
     def __enter__(self) -> _ParquetFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._flush()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            if not self._file and not self._waiting:  # a shard of empty lines
+                self.write(RowBatch((), ()), ())
+            self._flush()
         if self._file:
             self._file.close()
 
@@ -190,12 +208,7 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=DatasetJob)
     translator = ShardTranslator(job)
     for line in sys.stdin.buffer:
-        try:
-            answer = Answer(translator.run(int(line)))
-        except DragomanError as error:
-            answer = Answer(error=str(error))
-        except (OSError, pa.ArrowException) as error:  # what is read has errors of its own
-            answer = Answer(error=f"{job.place(int(line))}: {error}")
+        answer = translator.answer(int(line))
         try:
             answers.write(msgspec.json.encode(answer) + b"\n")
         except BrokenPipeError:  # who started it was killed
