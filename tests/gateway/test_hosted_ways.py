@@ -10,6 +10,7 @@ from typing import Any
 
 import anthropic
 import openai
+import pytest
 
 from dragoman.core import jsontext
 from dragoman.hosted.executor import CallLimits
@@ -142,3 +143,68 @@ def test_a_recording_shows_what_the_gateway_executed() -> None:
     assert "18 degrees" in search.result
     assert search.began > 0
     assert "sk-of-the-upstream" not in other.arguments
+
+
+class Shelf:
+    """A search of SearXNG that finds a page of this same server."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.fetched: list[str] = []
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, give: Any) -> None:
+        found = {"results": [{"url": f"{self.url}/rivers", "title": "Rivers", "content": "short"}]}
+        answer = Answer(200, jsontext.encode(found))
+        if scope.get("path", "/search") != "/search":
+            self.fetched.append(scope["path"])
+            answer = Answer(200, b"<h1>Rivers</h1><p>The Aare is long.</p>", content_type="text/html")
+        await Canned(answer)(scope, receive, give)
+
+
+FETCHES: dict[str, Any] = {
+    "anthropic": {"type": "web_fetch_20250910", "name": "web_fetch"},
+    "gemini": {"urlContext": {}},
+    "gemini-interactions": {"type": "url_context"},
+}
+
+
+@contextlib.contextmanager
+def reading(shelf: Shelf, *steps: str) -> Iterator[tuple[Stand, Canned]]:
+    """Steps of the model: to "search", to "read" what was found, or what it says."""
+    with running(shelf) as backend:
+        shelf.url = backend
+        read = ("web_fetch", jsontext.dumps({"url": f"{backend}/rivers"}))
+        calls = {"search": calls_of(CHAT, SEARCHED), "read": calls_of(CHAT, read)}
+        model = Canned(*(calls.get(step) or text_of(CHAT, step) for step in steps))
+        tables = f"""
+[hosted.web_search]
+backend = "searxng"
+url = "{backend}"
+[hosted.web_fetch]
+allowed_hosts = ["{backend.removeprefix("http://")}"]
+"""
+        with running(model) as url, gateway(provider("one", url) + tables) as stand:
+            yield stand, model
+
+
+@pytest.mark.parametrize("client", FETCHES)
+def test_a_page_that_a_search_found_is_read(client: str) -> None:
+    """In the same reply: what a tool found may be fetched."""
+    shelf, (path, body) = Shelf(), path_and_body(client, False)
+    with reading(shelf, "search", "read", "The Aare.") as (stand, model):
+        body = {**body, "tools": [*body["tools"], FETCHES[client]]}
+        assert send(stand.url, "POST", path, jsontext.encode(body)).status == 200
+    assert shelf.fetched == ["/rivers"]
+    assert "The Aare is long." in model.requests[-1].json["messages"][-1]["content"]
+
+
+def test_a_page_of_an_earlier_reply_is_read() -> None:
+    shelf, (path, body) = Shelf(), path_and_body("anthropic", False)
+    body["tools"] = [*body["tools"], FETCHES["anthropic"]]
+    with reading(shelf, "search", "Found.", "read", "Long.") as (stand, _):
+        first = send(stand.url, "POST", path, jsontext.encode(body)).json
+        turns = [{"role": "assistant", "content": first["content"]}, {"role": "user", "content": "Read it."}]
+        again = {**body, "messages": [*body["messages"], *turns]}
+        second = send(stand.url, "POST", path, jsontext.encode(again)).json
+    assert shelf.fetched == ["/rivers"]
+    assert "The Aare is long." in jsontext.dumps(second["content"])

@@ -94,12 +94,13 @@ class WebFetchExecutor:
 
 
 def stands_in(url: str, messages: Iterable[Message]) -> bool:
-    """Whether somebody named the address before: the user, or the result of a tool. What the model itself
-    wrote does not count."""
-    bare = url.rstrip("/")
-    return any(
-        bare in text for message in messages if message.role != "assistant" for text in _texts(message.parts)
-    )
+    """Whether somebody named the address before: the user, with or without its scheme, or the result of a
+    tool. What the model itself wrote does not count."""
+    bare = url.partition("#")[0].partition("://")[2].rstrip("/")
+    # whole: not the end of another name, nor the beginning of a longer one
+    named = re.compile(rf"(?<![\w.%@-]){re.escape(bare)}(?![\w%-]|[.:@]\w)")
+    told = (message for message in messages if message.role != "assistant")
+    return bool(bare) and any(named.search(text) for message in told for text in _texts(message.parts))
 
 
 def _texts(parts: Iterable[AnyPart]) -> Iterable[str]:
