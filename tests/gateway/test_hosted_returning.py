@@ -13,8 +13,10 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.core.hosted import HostedResult
 from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
-from dragoman.hosted.executor import DeclaredFunctions, HostedContext
+from dragoman.hosted.executor import CallLimits, DeclaredFunctions, HostedContext
 from dragoman.hosted.loop import HostedTools
+from dragoman.hosted.returning import mark
+from dragoman.protocols import protocol
 from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import PostgresDatabase
 from gateway.hosted_stand import (
@@ -37,11 +39,13 @@ MIXED = SEARCHED, ("mine", "{}")
 
 
 @contextlib.contextmanager
-def searching(upstream: str, *answers: Answer, config: str = "") -> Iterator[tuple[Stand, Canned, Search]]:
+def searching(
+    upstream: str, *answers: Answer, limits: CallLimits | None = None
+) -> Iterator[tuple[Stand, Canned, Search]]:
     model, search = Canned(*answers), Search()
     with (
         running(model) as url,
-        gateway(provider("one", url, upstream) + NONE + config, hosted=HostedTools([search])) as stand,
+        gateway(provider("one", url, upstream) + NONE, hosted=HostedTools([search], limits)) as stand,
     ):
         yield stand, model, search
 
@@ -113,6 +117,22 @@ def test_what_cannot_be_called_again_is_reported() -> None:
     assert (got.status, search.queries) == (200, [])
     assert "cannot be called again" in told(model)
     assert "hosted.result.dropped" in got.headers["x-dragoman-losses"]
+
+
+def test_no_more_calls_run_again_than_a_request_may_have() -> None:
+    """A client writes the ids that say what was called. The model needs the newest."""
+    path, body = path_and_body(CHAT, False, tools=[MINE[CHAT]])
+    for number in range(5):
+        executed = ToolCall(f"ours_{number}", "web_search", f'{{"query": "q{number}"}}')
+        id = mark(ToolCall(f"call_{number}", "mine", "{}"), [executed], protocol(CHAT).codec.client_limits).id
+        call = {"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": id, "content": "mine says"}
+        body["messages"] = [*body["messages"], {"role": "assistant", "tool_calls": [call]}, result]
+    limits = CallLimits(rounds=1, calls_at_once=2)
+    with searching(CHAT, text_of(CHAT, "Done."), limits=limits) as (stand, model, search):
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+    assert (got.status, sorted(search.queries)) == (200, ["q3", "q4"])
+    assert told(model).count("cannot be called again") == 3
 
 
 class Danger:

@@ -23,7 +23,6 @@ from dragoman.hosted.result_store import ResultStore, StoreUnusable, digest_of
 
 _DENIED = "The user did not allow this call."
 _LOOK_EVERY = 0.2  # seconds between two looks for the result of another worker
-_MOST_IN_MEMORY = 4096
 _Kept = tuple[str, HostedError | None]  # a result, as the store has it
 
 
@@ -91,7 +90,7 @@ class ApprovedCalls:
     def __init__(self, store: ResultStore, limits: CallLimits) -> None:
         self.store = store
         self._limits = limits
-        self._tasks: dict[tuple[str, str], asyncio.Task[HostedResult]] = {}  # oldest first
+        self._tasks: dict[tuple[str, str], asyncio.Task[HostedResult]] = {}  # that run now
 
     async def run(
         self, caller: str, approval: str, call: Callable[[], Awaitable[HostedResult]]
@@ -100,8 +99,7 @@ class ApprovedCalls:
         if task is None:
             task = asyncio.ensure_future(self._once(caller, digest_of("approval", approval), call))
             self._tasks[caller, approval] = task
-            while len(self._tasks) > _MOST_IN_MEMORY:
-                del self._tasks[next(iter(self._tasks))]
+            task.add_done_callback(lambda _: self._tasks.pop((caller, approval), None))
         return await asyncio.shield(task)
 
     async def _once(

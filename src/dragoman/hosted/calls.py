@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -17,26 +18,22 @@ _CUT = "\n[The result was longer; the rest was cut.]"
 
 
 class RunningCalls:
-    """`spent`: seconds in which calls ran, of all rounds so far."""
+    """The time in all is that in which at least one call runs: the model's own is not counted."""
 
-    def __init__(self, limits: CallLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: CallLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
         self._slots = asyncio.Semaphore(limits.calls_at_once)
         self._tasks: dict[str, asyncio.Task[HostedResult]] = {}  # by the id of a call
-        self._began = 0.0
-        self.spent = 0.0
+        self._active = 0
+        self._began = self._spent = 0.0  # when the first active call began, and seconds before that
 
     def start(self, id: str, work: Work) -> None:
-        if not self._tasks:
-            self._began = time.monotonic()
         self._tasks[id] = asyncio.get_running_loop().create_task(self.bound(work))
 
     async def result(self, id: str) -> HostedResult:
         return await self._tasks[id]
 
     def end_round(self) -> None:
-        if self._tasks:
-            self.spent += time.monotonic() - self._began
         self._tasks = {}
 
     def cancel(self) -> list[asyncio.Task[HostedResult]]:
@@ -47,21 +44,41 @@ class RunningCalls:
         return tasks
 
     @property
+    def _left(self) -> float:
+        running = self._clock() - self._began if self._active else 0.0
+        return self._limits.seconds_in_all - self._spent - running
+
+    @property
     def is_over_time(self) -> bool:
-        return self.spent >= self._limits.seconds_in_all
+        return self._left <= 0
 
     async def bound(self, work: Work) -> HostedResult:
         """`work` within the limits of a call. It raises nothing but CancelledError."""
         async with self._slots:
-            left = min(self._limits.seconds, max(self._limits.seconds_in_all - self.spent, 0.0))
+            if self.is_over_time:
+                return failure("timeout", "the tools of this reply have used up their time")
+            left = min(self._limits.seconds, self._left)
             try:
-                async with asyncio.timeout(left):
-                    result = await work()
+                with self._counted():
+                    async with asyncio.timeout(left):
+                        result = await work()
             except TimeoutError:
-                return failure("timeout", f"the tool took longer than {left:g} s")
+                return failure("timeout", f"the tool took longer than {left:.3g} s")
             except Exception:
                 return failure("unavailable", "the tool could not be run")
         return _cut(result, self._limits.result_bytes)
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        if not self._active:
+            self._began = self._clock()
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._spent += self._clock() - self._began
 
 
 def _cut(result: HostedResult, most: int) -> HostedResult:

@@ -160,6 +160,7 @@ class HostedRun(RoundHooks):
     ) -> None:
         self._codec, self._context, self._offers = client.hosted, context, offers
         self._client, self._limits, self._approved, self._most = client, context.limits, approved, most
+        self._conversation = context.messages
         marked = returning.find_marked(context.messages, client)
         self._past = Past(Approvals(context.messages, client), offers, marked)
         self._leading: list[Wire] = []  # items that come before the reply
@@ -190,19 +191,29 @@ class HostedRun(RoundHooks):
         marked = self._past.marked
         store, caller = self._approved.store, self._context.caller
         returned = await returning.recall(store, caller, marked.values())
-        for id, each in marked.items():
-            if not each.echoed and id not in returned and each.calls:
-                returned[id] = [await self._repeat(call) for call in each.calls]
+        lost = [each for id, each in marked.items() if not each.echoed and id not in returned]
+        calls = [(each.marked_id, call) for each in lost for call in each.calls]
+        # a client writes these ids: they run no more calls than its request may make itself
+        most = self._limits.rounds * self._limits.calls_at_once
+        old, new = calls[: max(len(calls) - most, 0)], calls[-most:]
+        answers = [self._give_up(call) for _, call in old]
+        answers += await asyncio.gather(*(self._repeat(call) for _, call in new))
+        for (id, _), answer in zip(calls, answers, strict=True):
+            returned.setdefault(id, []).append(answer)
         self._past = Past(self._past.approvals, self._offers, marked, returned)
+        self._conversation = restore_calls(self._context.messages, self._client, self._past)
 
     async def _repeat(self, call: ToolCall) -> returning.Answer:
         if self._offers.find(call) is None or not call.complete or self._may_change(call):
-            result = failure("unavailable", _GONE)
-            self._report_lost("dropped", call, _GONE)
-        else:
-            result = await self._running.bound(self._work(call))
-            self._report_lost("changed", call, _AGAIN)
+            return self._give_up(call)
+        result = await self._running.bound(self._work(call))
+        self._report_lost("changed", call, _AGAIN)
         return call, ToolResult(call.id, call.name, result.content, result.error is not None)
+
+    def _give_up(self, call: ToolCall) -> returning.Answer:
+        result = failure("unavailable", _GONE)
+        self._report_lost("dropped", call, _GONE)
+        return call, ToolResult(call.id, call.name, result.content, failed=True)
 
     def _may_change(self, call: ToolCall) -> bool:
         """An MCP tool may do something: it must not do it twice."""
@@ -414,7 +425,8 @@ class HostedRun(RoundHooks):
             if self._most is not None and self._uses.total() > self._most:
                 return failure("too_many_uses", _NO_MORE)
             named = replace(call, name=offered.name)
-            return await offered.executor.execute(offered.tool, named, self._context)
+            context = replace(self._context, messages=(*self._conversation, *self._messages))
+            return await offered.executor.execute(offered.tool, named, context)
 
         return execute
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from dragoman.core.errors import DragomanError
 
 _MOST_BYTES = 4 * 1024 * 1024
+_MOST_CLAIMS = 65536
 
 
 class StoreUnusable(DragomanError):
@@ -33,16 +34,20 @@ def digest_of(kind: str, id: str) -> str:
 
 
 class ResultsInMemory:
-    """Of one process. The oldest are forgotten."""
+    """Of one process. The oldest are forgotten, claims last: results of others must not make a call run
+    again."""
 
     def __init__(self) -> None:
+        self._claims: dict[tuple[str, str], None] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._size = 0
 
     async def claim(self, owner: str, digest: str) -> bool:
-        if (owner, digest) in self._kept:
+        if (owner, digest) in self._claims:
             return False
-        await self.remember(owner, digest, b"")
+        self._claims[owner, digest] = None
+        if len(self._claims) > _MOST_CLAIMS:
+            del self._claims[next(iter(self._claims))]
         return True
 
     async def remember(self, owner: str, digest: str, handle: bytes) -> None:

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 
+from msgspec.structs import replace
+
 from dragoman.core import jsontext
 from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import HostedKind, HostedTool, Message, Text, ToolCall
@@ -33,7 +35,7 @@ class SearchSession:
         self.sources: OrderedDict[str, FoundSource] = OrderedDict()
 
     def keep(self, name: str, source: FoundSource) -> None:
-        self.sources[name] = source
+        self.sources[name] = replace(source, text="")  # a page is read again when it is opened
         while len(self.sources) > _MOST_SOURCES:
             self.sources.popitem(last=False)
 
