@@ -34,7 +34,7 @@ CASES := $(addprefix tests/,core dialects framing gateway/conversations gateway/
 	$(addprefix tests/laws/test_,codec_laws.py history_laws.py restriction_laws.py taint_laws.py transcript_laws.py usual_reply_laws.py) $(wildcard tests/test_*.py)
 
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --quiet $(if $(ORDER),-p $(ORDER:random=randomly))
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --quiet -rs $(if $(ORDER),-p $(ORDER:random=randomly))
 PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 # the first pip with --group
 PIP := 'pip>=25.1'
@@ -63,7 +63,7 @@ demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side
 
 # Cases run with branch coverage of the packages that do no I/O: the C tracer doubles the time of what it traces, so
 # the laws, most of the gateway and the client run without it. The floor only rises; `make coverage` measures everything.
-test: $(READY) browser balancer  ## run the tests, and print the branch coverage of the library with its floor
+test: $(READY) browser balancer  ## run the tests, and print what was skipped and why, and the branch coverage of the library with its floor
 	@cases=passed; rest=passed; \
 	echo "make test, 1 of 2: cases of the library, with branch coverage"; \
 	$(PYTEST) $(CASES) $(LIBRARY:%=--cov=dragoman.%) --cov-report= --cov-fail-under=96 || cases=FAILED; \
