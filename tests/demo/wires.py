@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from dragoman.core import jsontext
 from dragoman.core.losses import Losses
@@ -21,14 +22,8 @@ from dragoman.core.model import (
 from dragoman.demo.answers import ScriptedAnswer, answer
 from dragoman.demo.faults import Memory
 from dragoman.protocols import codec
+from spoken import addressed
 
-PATHS = {
-    "openai-chat": ("/v1/chat/completions", {}),
-    "openai-responses": ("/v1/responses", {}),
-    "anthropic": ("/v1/messages", {}),
-    "gemini": ("/v1beta/models/m:generateContent", {}),
-    "gemini-interactions": ("/v1beta/interactions", {}),
-}
 WEATHER = ToolDeclaration(
     "get_weather",
     "The weather of a city.",
@@ -58,13 +53,9 @@ def send(
 ) -> ScriptedAnswer:
     """The request on the wire of `protocol`, and the answer on it."""
     protocol_codec = codec(protocol)
-    body = {**protocol_codec.encode_request(request, Losses())}
-    path, query = PATHS[protocol]
-    if stream and protocol_codec.http.model_in_body:
-        body["stream"] = True
-    elif stream:
-        path, query = path.replace("generateContent", "streamGenerateContent"), {"alt": "sse"}
-    return answer("POST", path, query, {}, jsontext.encode(body), memory or Memory())
+    path, body = addressed(protocol, protocol_codec.encode_request(request, Losses()), stream=stream)
+    path, _, query = path.partition("?")
+    return answer("POST", path, dict(parse_qsl(query)), {}, jsontext.encode(body), memory or Memory())
 
 
 def ask(protocol: str, request: Request) -> Response:

@@ -17,6 +17,7 @@ from fuzz.mutations import cut, mixed, printed, spoiled
 from fuzz.parsers import errors, of_frames
 from fuzz.routes import Sent
 from soak.plans import Plan
+from spoken import AT_CLOUDS
 
 STATUSES = (*[200] * 24, 201, 204, 302, 400, 401, 404, 413, 429, 500, 503, 529, 999)
 TYPES = (b"application/json", b"text/event-stream", b"text/html", b"\xff", b"")
@@ -51,7 +52,7 @@ def requests(random: Random) -> Iterator[Sent]:
             len(body),
         )
         # a cloud's own parts go back as they came, broken ones too
-        own = samples.AT_CLOUDS.get(provider, provider)
+        own = AT_CLOUDS.get(provider, provider)
         yield Sent(head + body, client, forwarded=client == own)
 
 

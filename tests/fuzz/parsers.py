@@ -41,6 +41,7 @@ from dragoman.protocols import codec, names, server, upstream, upstream_names
 from dragoman.serving.routes import RouteTable
 from fuzz import samples
 from fuzz.mutations import cut, everywhere, mixed, printed, spoiled
+from spoken import AT_CLOUDS
 
 Inputs = Callable[[Random], Iterator[Any]]
 
@@ -279,7 +280,7 @@ def _stream(protocol: str) -> Callable[[Any, Random], None]:
         client = next(clients)
         stream = Exchange(client, protocol, random.choice([None, "hermes"])).stream()
         out = b"".join(stream.feed(piece) for piece in cut(random, data)) + stream.close()
-        if samples.AT_CLOUDS.get(protocol) != client:  # its own parts go back as they came, broken ones too
+        if AT_CLOUDS.get(protocol) != client:  # its own parts go back as they came, broken ones too
             _check_grammar(client, out)
         forwarded = Exchange(protocol if protocol in names() else client, protocol).stream()
         for piece in cut(random, data):

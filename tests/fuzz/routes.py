@@ -17,7 +17,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import DragomanError
 from dragoman.framing import sse
-from dragoman.protocols import codec, names, upstream_names
+from dragoman.protocols import codec, names, server, upstream_names
 from fuzz import samples
 from fuzz.mutations import ODD, changed, cut, mixed, paths, printed, spoiled
 
@@ -27,17 +27,16 @@ PROVIDERS = '[store]\nurl = "memory:"\n' + "".join(
 )
 PROVIDERS += '[providers.spoken]\nprotocol = "openai-chat"\nbase_url = "demo:"\ndialect = "hermes"\n'
 UPSTREAMS = (*upstream_names(), "spoken")
+PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+# Those of each protocol's own routes whose streams have its framing
 PATHS = {
-    "openai-chat": ("/v1/chat/completions",),
-    "openai-responses": ("/v1/responses", "/v1/responses/input_tokens"),
-    "anthropic": ("/v1/messages", "/v1/messages/count_tokens"),
-    "gemini": (
-        "/v1beta/models/{model}:generateContent",
-        "/v1beta/models/{model}:streamGenerateContent?alt=sse",
-        "/v1/models/{model}:streamGenerateContent",
-        "/v1beta/models/{model}:countTokens",
-    ),
-    "gemini-interactions": ("/v1beta/interactions", "/v1/interactions"),
+    name: tuple(
+        PARAMETER.sub(lambda found: "{model}" if found[1] == "model" else "p", route.path) + query
+        for route in server(name).routes
+        if route.method == "POST" and route.action in ("generate", "count") and not route.framing
+        for query in (("", "?alt=sse") if route.stream else ("",))
+    )
+    for name in names()
 }
 OTHERS = (
     "/", "/healthz", "/readyz", "/metrics", "/api/hello", "/v1/models", "/v1beta/models", "/v1/models/x",

@@ -14,21 +14,13 @@ from dragoman.framing import sse
 from dragoman.protocols import names, upstream
 from goldens.scenarios import SCENARIOS
 from protocols.gemini_interactions import wires
+from spoken import AT_CLOUDS
 
 TESTS = Path(__file__).parent.parent
 STEPS = "gemini-interactions"
 CONVERSE = "bedrock-converse"  # its streams are binary
 KEPT = "qwen-chat"  # Chat, from a server that keeps the conversation
 NAMES = {"chat_id": "c1", "parent_id": "p1", "response_id": "r1"}
-
-
-# At a cloud the bodies are those of the vendor; what is around them is tested with the gateway
-AT_CLOUDS = {
-    "azure-openai": "openai-chat",
-    "bedrock-invoke": "anthropic",
-    "vertex-claude": "anthropic",
-    "vertex-gemini": "gemini",
-}
 
 
 @cache

@@ -23,6 +23,7 @@ from dragoman.core.model import (
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
 from dragoman.protocols import protocol
 from gateway.canned import Answer
+from spoken import addressed, asking
 
 SSE = {"content_type": "text/event-stream"}
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -76,33 +77,15 @@ TOOL: dict[str, Any] = {
     "gemini": {"tools": [{"googleSearch": {}}]},
     "gemini-interactions": {"tools": [{"type": "google_search"}]},
 }
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
-    "anthropic": (
-        "/v1/messages",
-        {"model": "one:m", "max_tokens": 99, "messages": [{"role": "user", "content": "Weather?"}]},
-    ),
-    "openai-responses": ("/v1/responses", {"model": "one:m", "input": "Weather?", "store": False}),
-    "openai-chat": (
-        "/v1/chat/completions",
-        {"model": "one:m", "messages": [{"role": "user", "content": "W?"}]},
-    ),
-    "gemini": (
-        "/v1beta/models/one:m:generateContent",
-        {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}]},
-    ),
-    "gemini-interactions": ("/v1beta/interactions", {"model": "one:m", "input": "Weather?", "store": False}),
-}
+ASKED = {client: asking(client, "Weather?", "one:m") for client in TOOL}
 CLIENTS = tuple(ASKED)
 SEARCHED = ("web_search", '{"query": "paris weather"}')
 
 
 def path_and_body(client: str, stream: bool, **more: Any) -> tuple[str, dict[str, Any]]:
     """The request of a client that declares a search."""
-    path, body = ASKED[client]
-    body = {**body, **TOOL[client], **more}
-    if stream and client == "gemini":
-        return path.replace("generateContent", "streamGenerateContent?alt=sse"), body
-    return path, {**body, "stream": True} if stream else body
+    _, body = ASKED[client]
+    return addressed(client, {**body, **TOOL[client], **more}, "one:m", stream)
 
 
 def replies(upstream: str, parts: tuple[AnyPart, ...], stream: bool) -> Answer:

@@ -15,6 +15,7 @@ from dragoman.core.model import Failure, Response, Text
 from dragoman.framing import sse
 from dragoman.protocols import codec
 from gateway.stands import CLIENT_KEY, MODELS
+from spoken import asking
 
 
 @dataclass(frozen=True)
@@ -58,30 +59,6 @@ class Got:
         else:
             response = self.response(client)
         return "".join(part.text for part in response.parts if isinstance(part, Text))
-
-
-def asking(client: str, text: str, model: str, stream: bool = False) -> tuple[str, dict[str, Any]]:
-    """The path and the body of a request that says `text`."""
-    streamed = {"stream": True} if stream else {}
-    match client:
-        case "openai-chat":
-            return "/v1/chat/completions", {
-                "model": model,
-                "messages": [{"role": "user", "content": text}],
-                **streamed,
-            }
-        case "openai-responses":
-            return "/v1/responses", {"model": model, "input": text, "store": False, **streamed}
-        case "anthropic":
-            body = {"model": model, "max_tokens": 99, "messages": [{"role": "user", "content": text}]}
-            return "/v1/messages", {**body, **streamed}
-        case "gemini-interactions":
-            return "/v1beta/interactions", {"model": model, "input": text, "store": False, **streamed}
-        case _:
-            method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-            return f"/v1beta/models/{model}:{method}", {
-                "contents": [{"role": "user", "parts": [{"text": text}]}]
-            }
 
 
 def model_of(upstream: str) -> str:

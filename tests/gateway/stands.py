@@ -16,20 +16,14 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.hosted.loop import HostedTools
 from gateway.running import running
+from spoken import SPOKEN
 from waiting import wait_until
 
 UPSTREAM_KEY = "upstream-key-7f3a"
 CLIENT_KEY = "client-key-91bc"
-PROTOCOLS = ("openai-chat", "openai-responses", "anthropic", "gemini", "gemini-interactions")
+PROTOCOLS = tuple(SPOKEN)
 UPSTREAMS = (*PROTOCOLS, "hermes")  # the last one has no native tool calling
-MODELS = {
-    "openai-chat": "gpt-4.1",
-    "openai-responses": "gpt-5",
-    "anthropic": "claude-sonnet-4-5",
-    "gemini": "gemini-3-pro-preview",
-    "gemini-interactions": "gemini-3-pro-preview",
-    "hermes": "text-model",
-}
+MODELS = {name: row.model for name, row in SPOKEN.items()} | {"hermes": "text-model"}
 HASTY = RetryPolicy(first_wait=0.005, longest_wait=0.03, longest_wait_with_fallback=0.03, opens_after=1000)
 
 

@@ -25,14 +25,9 @@ from gateway.running import running
 from gateway.stands import HASTY, gateway
 from laws.test_exchange_laws import folded, response_wire, stream_wire
 from laws.test_issuer_laws import WHOLE
+from spoken import addressed, echoed
 
 PROTOCOLS = ("anthropic", "openai-responses", "gemini")  # those with opaque state
-PATHS = {
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-    "anthropic": "/v1/messages",
-    "gemini": "/v1beta/models/m:generateContent",
-}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 REQUESTS: dict[str, dict[str, Any]] = {
     "openai-chat": {
@@ -113,24 +108,16 @@ class Agent:
 
     def __init__(self, client: str, url: str, streamed: bool) -> None:
         self._client, self._url, self._streamed = client, url, streamed
-        self._body: dict[str, Any] = {"model": "m", **jsontext.decode(jsontext.encode(REQUESTS[client]))}
+        self._body: dict[str, Any] = jsontext.decode(jsontext.encode(REQUESTS[client]))
 
     def turn(self) -> str:
-        client, body, path = self._client, self._body, PATHS[self._client]
-        if self._streamed:
-            body = {**body, "stream": True} if client != "gemini" else body
-            path = path.replace("generateContent", "streamGenerateContent?alt=sse")
+        client = self._client
+        path, body = addressed(client, self._body, stream=self._streamed)
         got = send(self._url, "POST", path, jsontext.encode(body))
         assert got.status == 200, got.body
         reply = jsontext.decode(jsontext.encode(whole(client, got.body))) if self._streamed else got.json
-        contents = {
-            "openai-chat": lambda: [reply["choices"][0]["message"]],
-            "openai-responses": lambda: reply["output"],
-            "anthropic": lambda: [{"role": "assistant", "content": reply["content"]}],
-            "gemini": lambda: [reply["candidates"][0]["content"]],
-        }[client]()
         results = dragoman.build_tool_results(dragoman.parse_tool_calls(reply, client), ["ok"], client)
-        self._body[codec(client).turns] += [*contents, *results]
+        self._body[codec(client).turns] += [*echoed(client, reply), *results]
         return got.headers.get("x-dragoman-losses", "")
 
 
@@ -174,7 +161,7 @@ def session(agent: Agent, first: Issuer, second: Issuer) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("client", PATHS)
+@pytest.mark.parametrize("client", REQUESTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_fallback_in_the_middle_of_a_session(protocol: str, client: str, streamed: bool) -> None:
     pace = replace(HASTY, tries=1)

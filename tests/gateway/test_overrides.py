@@ -9,43 +9,25 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Response, Settings, Stop, Text, Usage
+from dragoman.core.model import Message, Request, Response, Settings, Stop, Text, Usage
 from dragoman.gateway.config import load
 from dragoman.protocols import codec
 from gateway.canned import Answer, Canned, chat, provider
 from gateway.plain import Got, send
 from gateway.running import running
 from gateway.stands import PROTOCOLS, gateway
-from laws.test_exchange_laws import response_wire
+from laws.test_exchange_laws import request_wire, response_wire
+from spoken import addressed
 
-PATHS = {
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-    "anthropic": "/v1/messages",
-    "gemini": "/v1beta/models/alias:generateContent",
-    "gemini-interactions": "/v1beta/interactions",
-}
-SAID: dict[str, dict[str, Any]] = {
-    "openai-chat": {"messages": [{"role": "user", "content": "hi"}], "temperature": 1, "max_tokens": 50},
-    "openai-responses": {"input": "hi", "temperature": 1, "max_output_tokens": 50},
-    "anthropic": {"messages": [{"role": "user", "content": "hi"}], "temperature": 1, "max_tokens": 50},
-    "gemini": {
-        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
-        "generationConfig": {"temperature": 1, "maxOutputTokens": 50},
-    },
-    "gemini-interactions": {
-        "input": "hi",
-        "store": False,
-        "generation_config": {"temperature": 1, "max_output_tokens": 50},
-    },
-}
+REQUEST = Request("", (Message("user", (Text("hi"),)),), settings=Settings(max_tokens=50, temperature=1))
+SAID = {client: request_wire(client, REQUEST) for client in PROTOCOLS}
 ROW = 'alias = { to = "up:m", set = { temperature = 0.25 }, default = { top_p = 0.5, max_tokens = 9 } }\n'
 REPLY = Response("r", "m", (Text("hello"),), Stop("end"), Usage(1, 1))
 
 
-def post(url: str, client: str, model: str = "alias", **body: Any) -> Got:
-    named = {} if client == "gemini" else {"model": model}
-    return send(url, "POST", PATHS[client], jsontext.encode({**named, **body}))
+def post(url: str, client: str, to: str = "alias", **body: Any) -> Got:
+    path, body = addressed(client, body, to)
+    return send(url, "POST", path, jsontext.encode(body))
 
 
 def settings_of(protocol: str, body: dict[str, Any]) -> Settings:
@@ -98,7 +80,7 @@ def test_fields_that_are_not_decided_pass_between_equal_protocols():
     body = {**SAID["openai-chat"], "max_completion_tokens": 5, "odd": {"of": [1, None]}, "stop": "x"}
     with running(behind) as url, gateway(rows.replace("URL", url)) as stand:
         assert post(stand.url, "openai-chat", **body).status == 200
-    assert behind.requests[0].json == {"model": "m", **body, "seed": 7}
+    assert behind.requests[0].json == {**body, "model": "m", "seed": 7}
 
 
 def test_another_spelling_of_a_setting_does_not_stay_beside_it():

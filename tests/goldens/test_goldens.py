@@ -29,7 +29,8 @@ from goldens.echo import next_request
 from goldens.layout import pretty
 from goldens.pieces import CONVERSE, MODELS
 from goldens.scenarios import SCENARIOS, Scenario
-from seeds.wires import FIVE, Wire, frames, gathered
+from seeds.wires import frames, gathered
+from spoken import SPOKEN, Wire
 
 HERE = Path(__file__).parent
 WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
@@ -39,8 +40,8 @@ WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
 def test_golden(name: str) -> None:
     made = {
         f"{client} -> {upstream}": outcome(SCENARIOS[name], client, upstream)
-        for client in FIVE
-        for upstream in (*FIVE, CONVERSE)
+        for client in SPOKEN
+        for upstream in (*SPOKEN, CONVERSE)
     }
     path = HERE / f"{name}.json"
     if WRITE:

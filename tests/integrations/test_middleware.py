@@ -21,29 +21,11 @@ from dragoman.demo.answers import answer
 from dragoman.demo.faults import Memory
 from dragoman.integrations import AsgiMiddleware, WsgiMiddleware
 from gateway.running import running
+from spoken import asking, echoed
 from waiting import LONG, wait_until
 
 SAID = "You said: Good morning"
-REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "openai-chat": (
-        "/v1/chat/completions",
-        {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]},
-    ),
-    "openai-responses": ("/v1/responses", {"model": "m", "input": "Good morning"}),
-    "anthropic": (
-        "/v1/messages",
-        {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Good morning"}]},
-    ),
-    "gemini": ("/v1beta/models/m:generateContent", {"contents": [{"parts": [{"text": "Good morning"}]}]}),
-    "gemini-interactions": ("/v1beta/interactions", {"model": "m", "input": "Good morning"}),
-}
-REPLIES = {
-    "openai-chat": "choices",
-    "openai-responses": "output",
-    "anthropic": "content",
-    "gemini": "candidates",
-    "gemini-interactions": "steps",
-}
+REQUESTS = {client: asking(client, "Good morning") for client in protocols()}
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
@@ -70,7 +52,7 @@ def test_an_asgi_app_serves_every_protocol(protocol: str, client: str):
     path, body = REQUESTS[client]
     reply = over_asgi(AsgiMiddleware(DemoApp(), protocol=protocol), "POST", path, body)
     assert reply.status_code == 200
-    assert REPLIES[client] in reply.json()
+    assert echoed(client, reply.json())
     assert SAID in reply.text
 
 
@@ -159,7 +141,7 @@ def test_a_wsgi_app_serves_every_protocol(protocol: str, client: str):
     path, body = REQUESTS[client]
     status, text = over_wsgi(WsgiMiddleware(demo, protocol=protocol), "POST", path, body)
     assert status == 200
-    assert REPLIES[client] in json.loads(text)
+    assert echoed(client, json.loads(text))
     assert SAID in text
 
 

@@ -28,7 +28,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Loss
 from fuzz import samples
-from seeds.wires import FIVE
+from spoken import SPOKEN
 
 WireKind = Literal["request", "reply", "stream"]
 Place = tuple[str | int, ...]
@@ -327,7 +327,7 @@ class Finding(NamedTuple):
 def check(samples: Iterable[Sample], limit: int = 1) -> Iterator[Finding]:
     """The fate of each field of the samples at each other protocol, `limit` times for fields of one name."""
     seen: Counter[tuple[Any, ...]] = Counter()
-    for (kind, source, body), target in product(samples, FIVE):
+    for (kind, source, body), target in product(samples, SPOKEN):
         if target == source or (before := translate(kind, source, target, body)).failed:
             continue
         for field, changed in tainted(body):
@@ -362,7 +362,9 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--limit", type=int, default=2, help="how often a field of one name is tried")
     given = parser.parse_args()
-    wires = [*recorded(given.files)] if given.files else [each for name in FIVE for each in of_the_tree(name)]
+    wires = (
+        [*recorded(given.files)] if given.files else [wire for name in SPOKEN for wire in of_the_tree(name)]
+    )
     found = [*check(wires, given.limit)]
     print(f"{len(wires)} wires, {len(found)} fields:", dict(Counter(it.fate for it in found).most_common()))
     silent = Counter((it.kind, it.source, it.target, it.field) for it in lost(found))
@@ -376,7 +378,7 @@ def recorded(files: list[Path]) -> Iterator[Sample]:
         for line in file.read_text().splitlines():
             row = json.loads(line)
             protocol = _OTHER_NAMES.get(row["protocol"], row["protocol"])
-            if protocol not in FIVE:
+            if protocol not in SPOKEN:
                 continue
             if row["kind"] == "stream":
                 frames = [[event["event"] or "", event["data"]] for event in row["events"]]

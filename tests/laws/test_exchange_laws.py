@@ -32,6 +32,7 @@ from dragoman.pipeline import TranslatedStream
 from dragoman.protocols import codec, names
 from laws import meaning
 from laws.strategies import requests, responses, words
+from spoken import SPOKEN, echoed
 
 few = settings(max_examples=12)  # of each pair: there are twelve
 PAIRS = [(a, b) for a, b in product(names(), names()) if a != b]
@@ -171,19 +172,8 @@ def signed_response(upstream: str) -> Response:
 
 def echo(client: str, reply: Wire, results: list[Wire], tools: list[Any]) -> Wire:
     """The next request of an agent: everything it got, as it got it, and the results."""
-    turn = {
-        "openai-chat": lambda: [reply["choices"][0]["message"]],
-        "openai-responses": lambda: reply["output"],
-        "anthropic": lambda: [{"role": "assistant", "content": reply["content"]}],
-        "gemini": lambda: [reply["candidates"][0]["content"]],
-        "gemini-interactions": lambda: reply["steps"],
-    }[client]()
-    firsts = {
-        "gemini": {"role": "user", "parts": [{"text": "go"}]},
-        "gemini-interactions": {"type": "user_input", "content": [{"type": "text", "text": "go"}]},
-    }
-    first = firsts.get(client, {"role": "user", "content": "go"})
-    return {"model": "m", codec(client).turns: [first, *turn, *results], "tools": tools}
+    first = SPOKEN[client].says("go")
+    return {"model": "m", codec(client).turns: [first, *echoed(client, reply), *results], "tools": tools}
 
 
 def all_states(request: Request) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from laws.taint import Sample, check, lost, of_the_tree
-from seeds.wires import FIVE
+from spoken import SPOKEN
 
 
-@pytest.mark.parametrize("protocol", FIVE)
+@pytest.mark.parametrize("protocol", SPOKEN)
 def test_each_field_arrives_or_is_reported(protocol: str) -> None:
     found = [*check(of_the_tree(protocol))]
     assert {"arrives", "reported"} <= {finding.fate for finding in found}

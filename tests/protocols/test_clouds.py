@@ -10,7 +10,7 @@ import dragoman
 from dragoman.protocols import upstream
 from goldens.pieces import MODELS
 from goldens.scenarios import SCENARIOS
-from seeds.wires import FIVE
+from spoken import SPOKEN
 
 Wire = dict[str, Any]
 CLAUDE, GEMINI = MODELS["anthropic"], MODELS["gemini"]
@@ -45,7 +45,7 @@ CLOUDS: dict[str, tuple[str, Wire, tuple[str, ...], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("client", FIVE)
+@pytest.mark.parametrize("client", SPOKEN)
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_request_is_the_vendors_with_the_rules_of_the_cloud(
     cloud: str, client: str, streamed: bool

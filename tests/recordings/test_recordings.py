@@ -22,7 +22,8 @@ from dragoman.framing.aws_events import AWS_CHUNKS, AWS_EVENTS
 from dragoman.framing.jsonarray import JSON_ARRAY
 from dragoman.protocols import codec
 from sdks.readers import read
-from seeds.wires import FIVE, gather_interactions, rows
+from seeds.wires import gather_interactions, rows
+from spoken import AT_CLOUDS, SPOKEN
 
 HERE = Path(__file__).parent
 WEATHER, TIME = ("get_weather", {"city": "Paris"}), ("get_time", {})
@@ -48,20 +49,6 @@ SAYS: dict[str, tuple[str, str, list[Any], tuple[int, int]]] = {
     "vertex-gemini.google.sse": (SAID, THOUGHT, [WEATHER], (60, 60)),
     "azure-openai.azure.sse": ("", "", [WEATHER, TIME], (81, 34)),
 }
-AT_CLOUDS = {  # whose wire it is
-    "azure-openai": "openai-chat",
-    "bedrock-invoke": "anthropic",
-    "vertex-claude": "anthropic",
-    "vertex-gemini": "gemini",
-}
-CALLED = {
-    "openai-chat": "tool_calls",
-    "openai-responses": "completed",
-    "anthropic": "tool_use",
-    "gemini": "STOP",
-    "gemini-interactions": "requires_action",
-}
-ENDED = {**CALLED, "openai-chat": "stop", "anthropic": "end_turn", "gemini-interactions": "completed"}
 
 
 def wire_of(name: str) -> str:
@@ -78,14 +65,14 @@ def translated(client: str, name: str, size: int) -> bytes:
     return out
 
 
-CASES = [(client, name) for name in SAYS for client in FIVE if client != wire_of(name)]
+CASES = [(client, name) for name in SAYS for client in SPOKEN if client != wire_of(name)]
 
 
 @rows("client, name", CASES)
 def test_what_the_sdk_of_the_client_reads(client: str, name: str) -> None:
     text, thoughts, calls, _ = SAYS[name]
     seen = read(client, translated(client, name, 1 << 20), streamed=True)
-    assert seen == (text, thoughts, calls, (CALLED if calls else ENDED)[client])
+    assert seen == (text, thoughts, calls, SPOKEN[client].called if calls else SPOKEN[client].ended)
 
 
 @rows("client, name", CASES)
@@ -132,7 +119,7 @@ def test_within_its_protocol_a_stream_without_numbers_gets_them(name: str, size:
     text, thoughts, calls, _ = SAYS[name]
     protocol = name.split(".")[0]
     out = translated(protocol, name, size)
-    assert read(protocol, out, streamed=True) == (text, thoughts, calls, CALLED[protocol])
+    assert read(protocol, out, streamed=True) == (text, thoughts, calls, SPOKEN[protocol].called)
     grammar = codec(protocol).grammar()
     assert [passed for frame in sse.Decoder().feed(out) for passed in grammar.feed(frame)]
 

@@ -15,7 +15,7 @@ from dragoman.core.model import Reasoning, Refusal, Response, State, Stop, Text,
 from dragoman.framing import sse
 from dragoman.protocols import codec
 from sdks.readers import Seen, read
-from seeds.wires import PAIRS_OF_FIVE, rows
+from seeds.wires import EVERY_PAIR, rows
 
 CHAT, RESPONSES, ANTHROPIC, GEMINI, INTERACTIONS = dragoman.protocols()
 SPELLED = 'Zürich → 東京 🌍 "quoted" back\\slash\n\ttab \u2028\u2029\x85\x0b\x0c\x1c <b>&amp;</b> \x7f'
@@ -104,7 +104,7 @@ def wire(upstream: str, given: Response, streamed: bool) -> bytes:
     return b"".join(piece for frame in frames for piece in printer.feed(frame))
 
 
-@rows("client, upstream, case", PAIRS_OF_FIVE, CASES)
+@rows("client, upstream, case", EVERY_PAIR, CASES)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_the_sdk_of_the_client_reads_the_reply_of_the_upstream(
     client: str, upstream: str, case: str, streamed: bool

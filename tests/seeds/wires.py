@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-Wire = dict[str, Any]
+from spoken import SPOKEN, Wire
+
 PROTOCOLS = ("openai-chat", "openai-responses", "anthropic", "gemini")
 PAIRS = [(a, b) for a in PROTOCOLS for b in PROTOCOLS if a != b]
 ALL_PAIRS = [(a, b) for a in PROTOCOLS for b in PROTOCOLS]
-FIVE = (*PROTOCOLS, "gemini-interactions")
-PAIRS_OF_FIVE = [(a, b) for a in FIVE for b in FIVE if a != b]
+EVERY_PAIR = [(a, b) for a in SPOKEN for b in SPOKEN if a != b]
 
 
 class Call(NamedTuple):

@@ -14,6 +14,7 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import Message, Request, Text, ToolDeclaration, Wire
 from dragoman.protocols import codec, names
+from spoken import echoed
 
 CLIENTS = names()
 # provider: (its protocol, its dialect, the model that clients ask for)
@@ -22,6 +23,7 @@ PROVIDERS = {
     "responses": ("openai-responses", "", "gpt-5"),
     "claude": ("anthropic", "", "claude-sonnet-4-5"),
     "google": ("gemini", "", "gemini-3-pro"),
+    "steps": ("gemini-interactions", "", "gemini-3-pro"),
     "text": ("openai-chat", "hermes", "text-model"),
 }
 FAULTS = (
@@ -128,20 +130,5 @@ def next_turn(plan: Plan, number: int, reply: Wire) -> Plan | None:
         return None
     return Plan(
         number=number, client=plan.client, provider=plan.provider, stream=plan.stream, calls=True,
-        turns=(*_echo(plan.client, reply), *results),
+        turns=(*echoed(plan.client, reply), *results),
     )  # fmt: skip
-
-
-def _echo(client: str, reply: Wire) -> list[Wire]:
-    """What the client got, as it sends it back."""
-    match client:
-        case "openai-chat":
-            return [reply["choices"][0]["message"]]
-        case "openai-responses":
-            return reply["output"]
-        case "anthropic":
-            return [{"role": "assistant", "content": reply["content"]}]
-        case "gemini-interactions":
-            return reply["steps"]
-        case _:
-            return [reply["candidates"][0]["content"]]

@@ -12,7 +12,7 @@ from soak.abuse import abuse
 from soak.clients import Outcome
 from soak.overload import ROOM, WAYS, Limited, Overloaded, overload, wrong
 from soak.phases import Stage, growth
-from soak.plans import QUICK, SOCKETS, Plan, plans
+from soak.plans import CLIENTS, PROVIDERS, QUICK, SOCKETS, Plan, plans
 from soak.processes import Vitals
 
 PLAN = Plan(number=7, client="anthropic", provider="google", stream=False, calls=True)
@@ -30,7 +30,7 @@ def test_a_short_soak(tmp_path: Path) -> None:
     found = phases.mixed(200, 16, 3, tmp_path, QUICK, timeout=30)
     assert len(found.outcomes) > 200  # some have a second turn
     sockets = [each for each in found.outcomes if each.plan.number >= SOCKETS]
-    assert len({each.plan.provider for each in sockets}) == 5
+    assert len({each.plan.provider for each in sockets}) == len(PROVIDERS)
     assert any(each.plan.continues and each.what == "answered" for each in sockets)
     assert found.problems == []
 
@@ -134,7 +134,9 @@ def test_growth_is_reported(more: dict, expected: list[str]) -> None:
 def test_plans_are_what_a_soak_promises() -> None:
     """All pairs, whole and streamed; a twentieth with faults and another one that leaves."""
     made = list(plans(4000, 1))
-    assert len({(plan.client, plan.provider, plan.stream) for plan in made}) == 5 * 5 * 2
+    assert (
+        len({(plan.client, plan.provider, plan.stream) for plan in made}) == len(CLIENTS) * len(PROVIDERS) * 2
+    )
     leaving, faulty = (
         sum(bool(plan.leaves) for plan in made),
         sum(bool(plan.fault) and not plan.leaves for plan in made),
