@@ -7,15 +7,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src/dragoman"
 # The same role in every folder of one kind: the name is the interface, the folder says whose it is.
 PARALLEL = {
-    "protocols": {
-        *("Grammar", "StreamDecoder", "StreamEncoder", "_ReplyGlance", "_RequestGlance"),
-        # the shapes of a usual reply, private to its file
-        *("_Call", "_InputCounts", "_Message", "_OutputCounts", "_Reply", "_Text", "_Usage"),
-    },
+    "protocols": {"Grammar", "StreamDecoder", "StreamEncoder"},
     "framing": {"Decoder", "Encoder"},
 }
-# Files whose private classes are the shapes of one wire, named as that wire names them
-SHAPES = "usual_reply.py"
 
 
 def test_a_class_name_is_used_once() -> None:
@@ -25,7 +19,6 @@ def test_a_class_name_is_used_once() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             if not isinstance(node, ast.ClassDef) or node.name in PARALLEL.get(folder, ()):
                 continue
-            if file.name != SHAPES or not node.name.startswith("_"):
-                places[node.name].add(file.relative_to(SOURCE))
+            places[node.name].add(file.relative_to(SOURCE))
     assert places
     assert {name: used for name, used in places.items() if len(used) > 1} == {}

@@ -17,31 +17,32 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.losses import Strictness
 from dragoman.integrations.translator import OnLosses, Routing, SyncBody, TranslatedReply, Translator
 
+
+class _Closeable:
+    """What httpx calls of a transport beside the two methods below."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, BaseTransport
-
-    class _Base(BaseTransport, AsyncBaseTransport): ...
-else:
-
-    class _Base:
-        """What httpx calls beside the two methods below."""
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def close(self) -> None: ...
-
-        async def __aenter__(self):
-            return self
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-        async def aclose(self) -> None: ...
+else:  # neither httpx need be installed
+    AsyncBaseTransport, BaseTransport = object, _Closeable
 
 
-class HttpxTransport(_Base):
+class HttpxTransport(BaseTransport, AsyncBaseTransport):
     """`httpx.Client(transport=HttpxTransport("groq:openai/gpt-oss-120b"))`, and for `AsyncClient` likewise.
 
     The SDK's address and key are not used: the path tells the protocol, `model` the provider. Without

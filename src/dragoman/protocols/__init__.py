@@ -1,7 +1,7 @@
 """The registry: one line for each protocol.
 
 A folder exports `PROTOCOL`. Its files have the same names everywhere: `wire` (the shapes), `settings`,
-`parts`, `messages`, `tools`, `request`, `response`, `usual_reply` (the same for most replies, in one step),
+`parts`, `messages`, `tools`, `request`, `response`, `common_shape` (the same for most replies, in one step),
 `stream_decoder`, `stream_encoder`, `grammar` (checks a stream), `http` (paths, keys), `errors`. `serving/`
 has routes, accounting, and what a server keeps. One that only upstreams speak has fewer.
 Files are no protocols: they hold what several share (`openai.py`, `google.py`, `aws.py`, `google_cloud.py`).

@@ -4,6 +4,7 @@ from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Spelling
 from dragoman.framing.sse import SSE
+from dragoman.protocols.gemini.common_shape import read_usual_reply
 from dragoman.protocols.gemini.errors import decode_error
 from dragoman.protocols.gemini.grammar import Grammar
 from dragoman.protocols.gemini.http import HTTP
@@ -13,7 +14,6 @@ from dragoman.protocols.gemini.serving.server import SERVER
 from dragoman.protocols.gemini.settings import SPELLING
 from dragoman.protocols.gemini.stream_decoder import VARYING, StreamDecoder, delta_text, is_end, state_slots
 from dragoman.protocols.gemini.stream_encoder import StreamEncoder
-from dragoman.protocols.gemini.usual_reply import read_usual_reply
 from dragoman.protocols.gemini.wire import PROTOCOL_NAME
 from dragoman.protocols.google import GOOGLE_SCHEMAS, encode_error
 from dragoman.serving.protocol import Protocol

@@ -38,6 +38,7 @@ from dragoman.protocols.gemini.wire import (
     QUIET_RESPONSE,
     QUIET_USAGE,
     STOP,
+    UsageMetadata,
     enum_name,
     inner,
     is_native,
@@ -194,6 +195,16 @@ def read_usage(fields: Fields) -> Usage | None:
         return None
     cached = fields.integer("cachedContentTokenCount") or 0
     return Usage((prompt or 0) + tools, (answer or 0) + thought, cached, reasoning=thought)
+
+
+def usage_of(counts: UsageMetadata) -> Usage:
+    thought = counts.thoughtsTokenCount
+    return Usage(
+        counts.promptTokenCount + counts.toolUsePromptTokenCount,
+        counts.candidatesTokenCount + thought,
+        counts.cachedContentTokenCount,
+        reasoning=thought,
+    )
 
 
 def encode_usage(usage: Usage) -> Wire:

@@ -1,16 +1,20 @@
-"""The wire of Gemini (generateContent): objects as types, words beside the neutral ones, how it is read.
+"""The wire of Gemini (generateContent): each object declared once, words beside the neutral ones, how it is
+read.
 
-The types document the wire; bodies stay plain dicts, so that fields newer than this file survive. Gemini's
-servers take snake_case as well as camelCase, and google-genai mixes both in one body: keys of Gemini's own
-objects are read in camelCase; what users put inside (arguments, results, labels) is not touched.
+Structs say the common shape of a reply (`common_shape`). Any other shape, and all that is a TypedDict here,
+is a plain dict, read by taking, so that fields newer than this file survive. Gemini's servers take snake_case
+as well as camelCase, and google-genai mixes both in one body: keys of Gemini's own objects are read in
+camelCase; what users put inside (arguments, results, labels) is not touched.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, Required, TypedDict
+from typing import Annotated, Any, Final, Literal, Required, TypedDict
 
-from dragoman.core.fields import Fields, Table, made_by, printer, word_set
+from msgspec import Meta, Raw, Struct
+
+from dragoman.core.fields import ABSENT, Fields, Table, made_by, printer, unread_fields, word_set
 from dragoman.core.model import Extras, StopReason, Wire
 
 PROTOCOL_NAME: Final = "gemini"
@@ -68,7 +72,7 @@ class GeminiPart(TypedDict, total=False):
     text: str  # with `thought`: a summary of thinking
     inlineData: Wire  # mimeType, data (base64 in either alphabet), displayName
     fileData: Wire  # fileUri, mimeType
-    functionCall: GeminiFunctionCall
+    functionCall: Wire  # GeminiCall; Vertex streams partialArgs (assignments to JSON paths), willContinue
     functionResponse: GeminiFunctionResponse
     executableCode: Wire  # language, code
     codeExecutionResult: Wire  # outcome, output
@@ -77,14 +81,6 @@ class GeminiPart(TypedDict, total=False):
     thought: bool
     thoughtSignature: str  # base64; goes back with its part, unmerged
     mediaResolution: Wire
-
-
-class GeminiFunctionCall(TypedDict, total=False):
-    id: str  # Gemini 3 and later
-    name: Required[str]
-    args: Wire
-    partialArgs: list[Wire]  # Vertex with streamFunctionCallArguments: assignments to JSON paths
-    willContinue: bool
 
 
 class GeminiFunctionResponse(TypedDict, total=False):
@@ -121,33 +117,71 @@ class GeminiFunction(TypedDict, total=False):
 # Replies
 
 
-class GenerateContentReply(TypedDict, total=False):
-    """Whole, and one chunk of a stream: chunks hold only new parts, the last one the finishReason."""
-
-    candidates: list[GeminiCandidate]
-    promptFeedback: Wire  # blockReason, where the prompt was blocked
-    usageMetadata: GeminiUsage
-    modelVersion: str
-    responseId: str
-    error: Wire  # code, message, status, details; the first key of a chunk, or google-genai overlooks it
+Count = Annotated[int, Meta(ge=0)]
 
 
-class GeminiCandidate(TypedDict, total=False):
-    content: GeminiContent
-    finishReason: str
-    index: int
-    groundingMetadata: Wire  # groundingChunks, groundingSupports
+class GeminiCall(Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    args: dict[str, Any] | None = None
+    id: str = ""  # Gemini 3 and later
 
 
-class GeminiUsage(TypedDict, total=False):
+class ReplyPart(Struct, forbid_unknown_fields=True, gc=False):
+    """A text or a call. The fields of GeminiPart may stand in a reply, too."""
+
+    text: str | None = None
+    functionCall: GeminiCall | None = None
+    thoughtSignature: str = ""
+
+
+class ReplyContent(Struct, forbid_unknown_fields=True, gc=False):
+    parts: list[ReplyPart]
+    role: Literal["model"] = "model"
+
+
+class Candidate(Struct, forbid_unknown_fields=True, gc=False):
+    """A field of type Raw means nothing to others. `groundingMetadata` has the sources of the text."""
+
+    content: ReplyContent
+    finishReason: Literal["STOP"]
+    index: Literal[0] = 0
+    avgLogprobs: Raw = ABSENT
+    safetyRatings: Raw = ABSENT
+    tokenCount: Raw = ABSENT
+    finishMessage: Raw = ABSENT
+
+
+class UsageMetadata(Struct, forbid_unknown_fields=True, gc=False):
     """`totalTokenCount` is the sum of prompt, candidates, thoughts and tool use."""
 
-    promptTokenCount: int  # includes cached
-    candidatesTokenCount: int  # without thoughts
-    thoughtsTokenCount: int
-    toolUsePromptTokenCount: int
-    cachedContentTokenCount: int
-    totalTokenCount: int
+    promptTokenCount: Count  # includes cached
+    candidatesTokenCount: Count = 0  # without thoughts
+    thoughtsTokenCount: Count = 0
+    toolUsePromptTokenCount: Count = 0
+    cachedContentTokenCount: Count = 0
+    totalTokenCount: Raw = ABSENT
+    promptTokensDetails: Raw = ABSENT
+    candidatesTokensDetails: Raw = ABSENT
+    cacheTokensDetails: Raw = ABSENT
+    toolUsePromptTokensDetails: Raw = ABSENT
+    thoughtsTokensDetails: Raw = ABSENT
+    trafficType: Raw = ABSENT
+    serviceTier: Raw = ABSENT
+
+
+class GenerateContentReply(Struct, forbid_unknown_fields=True, gc=False):
+    """Whole, and one chunk of a stream: chunks hold only new parts, the last one the finishReason.
+
+    A blocked prompt has a `promptFeedback` {blockReason} and no candidate. `error` {code, message, status,
+    details} is the first key of a chunk, or google-genai overlooks it.
+    """
+
+    candidates: Annotated[list[Candidate], Meta(min_length=1, max_length=1)]
+    usageMetadata: UsageMetadata
+    modelVersion: str = ""
+    responseId: str = ""
+    createTime: str = ""
+    modelStatus: Raw = ABSENT
 
 
 # Words
@@ -204,14 +238,11 @@ SENTINEL = "skip_thought_signature_validator"
 CUT_CALL = "The reply was cut inside this call, so it must not run."
 
 # Fields that no other protocol has and that nobody misses there: they are kept, but are no losses
-QUIET_RESPONSE = word_set("usageMetadata promptFeedback createTime modelStatus")
-# Counts that are read, and the kinds of tokens in them
-QUIET_USAGE = word_set(
-    "promptTokenCount toolUsePromptTokenCount candidatesTokenCount thoughtsTokenCount totalTokenCount "
-    "cachedContentTokenCount promptTokensDetails candidatesTokensDetails cacheTokensDetails "
-    "toolUsePromptTokensDetails thoughtsTokensDetails trafficType serviceTier"
-)
-QUIET_CANDIDATE = word_set("index avgLogprobs safetyRatings tokenCount finishMessage groundingMetadata")
+QUIET_RESPONSE = unread_fields(GenerateContentReply) | word_set("usageMetadata promptFeedback createTime")
+QUIET_USAGE = frozenset(
+    UsageMetadata.__struct_fields__
+)  # counts that are read, and the kinds of tokens in them
+QUIET_CANDIDATE = unread_fields(Candidate) | word_set("index groundingMetadata")
 QUIET_CONTENT = word_set("role parts")
 QUIET_PART = word_set("thought thoughtSignature")
 

@@ -6,6 +6,7 @@ from dragoman.core.codec import Codec, ProtocolLimits, with_listed_tools
 from dragoman.core.losses import Spelling
 from dragoman.framing.sse import SSE
 from dragoman.protocols.openai import OPENAI_SCHEMAS
+from dragoman.protocols.openai_responses.common_shape import print_echo, read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_responses.compaction import encode_compaction
 from dragoman.protocols.openai_responses.errors import decode_error, encode_error
 from dragoman.protocols.openai_responses.executed import HOSTED_CODEC
@@ -24,7 +25,6 @@ from dragoman.protocols.openai_responses.stream_decoder import (
     state_slots,
 )
 from dragoman.protocols.openai_responses.stream_encoder import KEEP_ALIVE_EVENTS, StreamEncoder, continued
-from dragoman.protocols.openai_responses.usual_reply import print_echo, read_usual_reply, write_usual_reply
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 from dragoman.serving.protocol import Protocol
 

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any, TypeGuard
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
@@ -52,6 +53,10 @@ from dragoman.protocols.openai_responses.wire import (
     QUIET_RESPONSE,
     QUIET_USAGE,
     SECRETS,
+    InputTokensDetails,
+    OutputTokensDetails,
+    ReceivedResponsesUsage,
+    ResponsesUsage,
     is_native,
 )
 
@@ -378,13 +383,9 @@ def report_usage(fields: Fields, losses: Losses) -> None:
 
 
 def decode_usage(fields: Fields) -> Usage | None:
-    usage = (
-        Fields(fields.rest["usage"], fields.path("usage"), PROTOCOL_NAME)
-        if fields.rest.get("usage")
-        else None
-    )
-    if usage is None:
+    if not fields.rest.get("usage"):
         return None
+    usage = Fields(fields.rest["usage"], fields.path("usage"), PROTOCOL_NAME)
     before, after = usage.fields("input_tokens_details"), usage.fields("output_tokens_details")
     return whole_usage(
         usage.integer("input_tokens") or 0,
@@ -395,15 +396,29 @@ def decode_usage(fields: Fields) -> Usage | None:
     )
 
 
+def usage_of(counts: ReceivedResponsesUsage) -> Usage:
+    before, after = counts.input_tokens_details, counts.output_tokens_details
+    return whole_usage(
+        counts.input_tokens,
+        counts.output_tokens,
+        before.cached_tokens if before else 0,
+        before.cache_write_tokens if before else 0,
+        after.reasoning_tokens if after else 0,
+    )
+
+
+def counted(usage: Usage) -> ResponsesUsage:
+    return ResponsesUsage(
+        usage.input,
+        InputTokensDetails(usage.cached, usage.cache_write),
+        usage.output,
+        OutputTokensDetails(usage.reasoning),
+        usage.input + usage.output,
+    )
+
+
 def encode_usage(usage: Usage) -> Wire:
-    """Codex and OpenCode fail without any one of these numbers (G32: cc-switch#3514)."""
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input + usage.output,
-    }
+    return to_builtins(counted(usage))
 
 
 def encode_id(id: str) -> str:

@@ -1,13 +1,17 @@
-"""OpenAI Responses: the wire as typed documentation, its words beside ours, fields without meaning elsewhere.
+"""OpenAI Responses: each object of the wire declared once, its words beside ours, and fields without meaning
+elsewhere.
 
-The TypedDicts describe what we read and write. Wire objects stay plain dicts, so that unknown fields survive.
+Structs say the common shape of a reply, which is read and written as they stand (`common_shape`). Any other
+shape, and all that is a TypedDict here, is a plain dict, read by taking, so that unknown fields survive.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from dragoman.core.fields import Table, made_by, printer, word_set
+from msgspec import Meta, Raw, Struct
+
+from dragoman.core.fields import ABSENT, Table, made_by, printer, word_set
 from dragoman.core.model import FailureKind, StopReason, Wire
 from dragoman.protocols.openai import ERROR_TYPES
 
@@ -93,26 +97,158 @@ class ResponsesRequest(TypedDict):
     stream: NotRequired[bool]
 
 
-class ResponsesUsage(TypedDict):
-    input_tokens: int  # includes cached tokens
-    input_tokens_details: Wire  # {"cached_tokens": …}
-    output_tokens: int  # includes reasoning tokens
-    output_tokens_details: Wire  # {"reasoning_tokens": …}
-    total_tokens: int
+# Replies: what we write, and as Received… what servers send. An item that is read is known by its `type`, so
+# msgspec would write that first; servers write the id first.
+
+Count = Annotated[int, Meta(ge=0)]
+Empty = Annotated[tuple[Raw, ...], Meta(max_length=0)]
 
 
-class ResponseWire(TypedDict):
-    """Beside these fields a response repeats the settings of its request."""
+class OutputText(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    type: Literal["output_text"]
+    annotations: Empty | None = None
+    logprobs: Empty | None = None
+    text: str
+
+
+class MessageItem(Struct, gc=False):
+    id: str
+    type: Literal["message"]
+    status: Literal["completed"]
+    role: Literal["assistant"]
+    content: tuple[OutputText]
+
+
+class ReceivedMessageItem(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="message"):
+    content: Annotated[list[OutputText], Meta(min_length=1)]
+    role: Literal["assistant"] = "assistant"
+    id: str = ""
+    status: Literal["completed"] = "completed"
+
+
+class FunctionCallItem(Struct, gc=False):
+    id: str
+    status: Literal["completed"]
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str  # JSON text
+
+
+class ReceivedCallItem(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str
+    id: str = ""
+    status: Literal["completed"] = "completed"
+
+
+class SummaryText(Struct, forbid_unknown_fields=True, gc=False):
+    text: str
+    type: Raw = ABSENT
+
+
+class ReceivedReasoningItem(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="reasoning"):
+    summary: list[SummaryText]
+    id: str = ""
+    status: Literal["completed"] | None = None
+    encrypted_content: str | None = None
+    content: Empty | None = None
+
+
+class InputTokensDetails(Struct, forbid_unknown_fields=True, gc=False):
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+
+class OutputTokensDetails(Struct, forbid_unknown_fields=True, gc=False):
+    reasoning_tokens: Count = 0
+
+
+class ResponsesUsage(Struct, frozen=True, gc=False):
+    """Codex and OpenCode fail without any one of these numbers (G32: cc-switch#3514)."""
+
+    input_tokens: Count  # includes cached tokens
+    input_tokens_details: InputTokensDetails | None
+    output_tokens: Count  # includes reasoning tokens
+    output_tokens_details: OutputTokensDetails | None
+    total_tokens: Count
+
+
+class ReceivedResponsesUsage(ResponsesUsage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """And what a reply says about its price."""
+
+    input_tokens_details: InputTokensDetails | None = None
+    output_tokens_details: OutputTokensDetails | None = None
+    total_tokens: Any = ABSENT
+    context_details: Raw = ABSENT
+    cost: Raw = ABSENT
+    cost_details: Raw = ABSENT
+    cost_in_usd_ticks: Raw = ABSENT
+    is_byok: Raw = ABSENT
+
+
+class WrittenResponse(Struct, frozen=True, gc=False):
+    """What a response does not repeat of its request."""
 
     id: str  # resp_…
     object: Literal["response"]
     created_at: int
+    completed_at: int | None
     status: Literal["completed", "incomplete", "failed", "in_progress", "queued", "cancelled"]
     error: Wire | None  # {"code", "message"} of a failed response
     incomplete_details: Wire | None  # {"reason"}
     model: str
-    output: list[ItemWire]
+    output: list[Any]  # of items
     usage: ResponsesUsage | None
+
+
+class ReceivedResponse(WrittenResponse, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """And metadata, and the settings of the request: a field of type Raw means nothing to others."""
+
+    id: str = ""
+    object: Literal["response"] = "response"
+    created_at: int = 0
+    completed_at: Any = ABSENT
+    status: Literal["completed"]
+    error: None = None
+    incomplete_details: None = None
+    model: str = ""
+    output: list[ReceivedMessageItem | ReceivedCallItem | ReceivedReasoningItem]
+    usage: ReceivedResponsesUsage | None = None
+    access_programs: Raw = ABSENT
+    background: Raw = ABSENT
+    billing: Raw = ABSENT
+    content_filters: Raw = ABSENT
+    conversation: Raw = ABSENT
+    frequency_penalty: Raw = ABSENT
+    image: Raw = ABSENT
+    instructions: Raw = ABSENT
+    max_output_tokens: Raw = ABSENT
+    max_tool_calls: Raw = ABSENT
+    metadata: Raw = ABSENT
+    moderation: Raw = ABSENT
+    output_text: Raw = ABSENT
+    parallel_tool_calls: Raw = ABSENT
+    presence_penalty: Raw = ABSENT
+    previous_response_id: Raw = ABSENT
+    prompt: Raw = ABSENT
+    prompt_cache_key: Raw = ABSENT
+    prompt_cache_options: Raw = ABSENT
+    prompt_cache_retention: Raw = ABSENT
+    reasoning: Raw = ABSENT
+    safety_identifier: Raw = ABSENT
+    service_tier: Raw = ABSENT
+    store: Raw = ABSENT
+    temperature: Raw = ABSENT
+    text: Raw = ABSENT
+    tool_choice: Raw = ABSENT
+    tool_usage: Raw = ABSENT
+    tools: Raw = ABSENT
+    top_logprobs: Raw = ABSENT
+    top_p: Raw = ABSENT
+    truncation: Raw = ABSENT
+    user: Raw = ABSENT
 
 
 class EventWire(TypedDict):
@@ -120,7 +256,7 @@ class EventWire(TypedDict):
 
     type: str
     sequence_number: int
-    response: NotRequired[ResponseWire]  # response.created, .in_progress, .completed, .incomplete, .failed
+    response: NotRequired[Wire]  # response.created, .in_progress, .completed, .incomplete, .failed
     output_index: NotRequired[int]  # of events about an item
     item: NotRequired[ItemWire]  # response.output_item.added, .done
     item_id: NotRequired[str]
@@ -132,19 +268,12 @@ class EventWire(TypedDict):
 QUIET_ITEM = word_set("type id status role name summary content action operation")
 QUIET_PART = word_set("type annotations logprobs image_url file_data prompt_cache_breakpoint")
 QUIET_REQUEST = word_set("stream_options client_metadata stream input instructions model tools")
-# Metadata of a response, and settings that it repeats from the request
-QUIET_RESPONSE = word_set(
-    "access_programs background billing completed_at content_filters conversation error frequency_penalty "
-    "created_at image incomplete_details instructions max_output_tokens max_tool_calls metadata moderation "
-    "id model object output output_text parallel_tool_calls presence_penalty previous_response_id prompt "
-    "prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier "
-    "status store temperature text tool_choice tool_usage tools top_logprobs top_p truncation usage user"
-)
+QUIET_RESPONSE = frozenset(ReceivedResponse.__struct_fields__)
 # Counts that are read, and what a reply says about its price and the kinds of its tokens
-QUIET_USAGE = word_set(
-    "input_tokens output_tokens total_tokens input_tokens_details output_tokens_details cached_tokens "
-    "cache_write_tokens reasoning_tokens prompt_tokens completion_tokens context_details text_tokens "
-    "audio_tokens image_tokens cost cost_details cost_in_usd_ticks is_byok"
+QUIET_USAGE = word_set("prompt_tokens completion_tokens text_tokens audio_tokens image_tokens").union(
+    ReceivedResponsesUsage.__struct_fields__,
+    InputTokensDetails.__struct_fields__,
+    OutputTokensDetails.__struct_fields__,
 )
 SECRETS = ("authorization", "headers")  # of a remote MCP server; never repeated
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

@@ -14,7 +14,7 @@ from dragoman.protocols.anthropic.wire import UsageCounts
 from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
 
 
-class _RequestGlance(TypedDict, total=False):
+class _ScannedMessagesRequest(TypedDict, total=False):
     model: Once
     stream: Any
     tools: list[Entry] | None
@@ -24,21 +24,21 @@ class _RequestGlance(TypedDict, total=False):
     compaction: Any
 
 
-class _BlockGlance(Struct):
+class _ScannedBlock(Struct):
     type: Any = None
 
 
-class _ReplyGlance(Struct):
+class _ScannedMessageReply(Struct):
     model: Once = None
     type: Any = None
-    content: list[_BlockGlance] | None = None
+    content: list[_ScannedBlock] | None = None
     usage: UsageCounts | None = None
 
 
-_REPLY = Glance(_ReplyGlance)
+_REPLY = Glance(_ScannedMessageReply)
 
 
-def _glance_reply(body: bytes) -> ReplyFacts | None:
+def _scan_reply(body: bytes) -> ReplyFacts | None:
     """Like `decode_error`, `read_usage` and `_count_calls` together, for the usual shape."""
     reply = _REPLY.read(body)
     if reply is None or reply.type == "error" or reply.content is None:
@@ -57,9 +57,9 @@ def _count_calls(body: Wire) -> int:
 
 
 ACCOUNTING = Accounting(
-    request=Glance(_RequestGlance),
+    request=Glance(_ScannedMessagesRequest),
     may_hold_key=lambda body: bool(body.get("mcp_servers")),
-    reply=_glance_reply,
+    reply=_scan_reply,
     tools=lambda body: count(body.get("tools")),
     calls=_count_calls,
     usage=read_usage,

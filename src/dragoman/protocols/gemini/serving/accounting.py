@@ -13,36 +13,36 @@ from dragoman.protocols.gemini.wire import opened
 from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
 
 
-class _ToolGlance(TypedDict, total=False):
+class _ScannedTool(TypedDict, total=False):
     functionDeclarations: list[Entry] | None
     mcpServers: Any
     mcp_servers: Any
     function_declarations: list[Entry] | None
 
 
-class _RequestGlance(TypedDict, total=False):
+class _ScannedContentRequest(TypedDict, total=False):
     model: Once
     stream: Any
-    tools: list[_ToolGlance] | None
+    tools: list[_ScannedTool] | None
 
 
-class _PartGlance(TypedDict, total=False):
+class _ScannedPart(TypedDict, total=False):
     functionCall: Entry | None
 
 
-class _ContentGlance(TypedDict, total=False):
-    parts: list[_PartGlance] | None
+class _ScannedContent(TypedDict, total=False):
+    parts: list[_ScannedPart] | None
 
 
-class _CandidateGlance(TypedDict, total=False):
-    content: _ContentGlance | None
+class _ScannedCandidate(TypedDict, total=False):
+    content: _ScannedContent | None
 
 
-class _ReplyGlance(TypedDict, total=False):
+class _ScannedContentReply(TypedDict, total=False):
     modelVersion: Once
     error: Any
     promptFeedback: Any
-    candidates: list[_CandidateGlance] | None
+    candidates: list[_ScannedCandidate] | None
     usageMetadata: Any
 
 
@@ -59,20 +59,20 @@ def _count_calls(body: Wire) -> int:
     return sum("functionCall" in part for part in parts)
 
 
-_REPLY = Glance(_ReplyGlance)
+_REPLY = Glance(_ScannedContentReply)
 
 
-def _glance_reply(body: bytes) -> ReplyFacts | None:
+def _scan_reply(body: bytes) -> ReplyFacts | None:
     reply: Any = _REPLY.read(body)
     return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "modelVersion")
 
 
 ACCOUNTING = Accounting(
-    request=Glance(_RequestGlance),
+    request=Glance(_ScannedContentRequest),
     may_hold_key=lambda body: any(
         "mcpServers" in tool or "mcp_servers" in tool for tool in rows(body.get("tools"))
     ),
-    reply=_glance_reply,
+    reply=_scan_reply,
     tools=_count_tools,
     calls=_count_calls,
     usage=lambda usage: read_usage(opened(usage, "usageMetadata")),

@@ -11,29 +11,29 @@ from dragoman.protocols.gemini_interactions.response import decode_usage
 from dragoman.serving.accounting import Accounting, ReplyFacts
 
 
-class _StepGlance(TypedDict, total=False):
+class _ScannedStep(TypedDict, total=False):
     type: Any
 
 
-class _ReplyGlance(TypedDict, total=False):
+class _ScannedInteraction(TypedDict, total=False):
     model: Once
     status: Any
     error: Any
     errors: Any
-    steps: list[_StepGlance] | None
+    steps: list[_ScannedStep] | None
     usage: Any
 
 
-_REPLY = Glance(_ReplyGlance)
+_REPLY = Glance(_ScannedInteraction)
 
 
-def _glance_reply(body: bytes) -> ReplyFacts | None:
+def _scan_reply(body: bytes) -> ReplyFacts | None:
     reply: Any = _REPLY.read(body)
     return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "model")
 
 
 ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
-    reply=_glance_reply,
+    reply=_scan_reply,
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(step.get("type") == "function_call" for step in rows(body.get("steps"))),
     usage=lambda usage: decode_usage(usage),

@@ -14,33 +14,33 @@ from dragoman.protocols.openai_chat.wire import Counts
 from dragoman.serving.accounting import Accounting, Entry, ReplyFacts
 
 
-class _RequestGlance(TypedDict, total=False):
+class _ScannedChatRequest(TypedDict, total=False):
     model: Once
     stream: Any
     tools: list[Entry] | None
     functions: list[Entry] | None
 
 
-class _MessageGlance(Struct, frozen=True):
+class _ScannedMessage(Struct, frozen=True):
     tool_calls: list[Entry] | None = None
 
 
-class _ChoiceGlance(Struct):
-    message: _MessageGlance = _MessageGlance()
+class _ScannedChoice(Struct):
+    message: _ScannedMessage = _ScannedMessage()
 
 
-class _ReplyGlance(Struct):
+class _ScannedCompletion(Struct):
     model: Once = None
     error: Any = None
     object: Any = None
-    choices: list[_ChoiceGlance] | None = None
+    choices: list[_ScannedChoice] | None = None
     usage: Counts | None = None
 
 
-_REPLY = Glance(_ReplyGlance)
+_REPLY = Glance(_ScannedCompletion)
 
 
-def _glance_reply(body: bytes) -> ReplyFacts | None:
+def _scan_reply(body: bytes) -> ReplyFacts | None:
     """Like `decode_error`, `decode_usage` and `_count_calls` together, for the usual shape."""
     reply = _REPLY.read(body)
     if reply is None or reply.error or reply.object == "error" or not reply.choices:
@@ -62,8 +62,8 @@ def _count_calls(body: Wire) -> int:
 
 
 ACCOUNTING = Accounting(
-    request=Glance(_RequestGlance),
-    reply=_glance_reply,
+    request=Glance(_ScannedChatRequest),
+    reply=_scan_reply,
     tools=lambda body: count(body.get("tools")) or count(body.get("functions")),
     calls=_count_calls,
     usage=decode_usage,

@@ -21,30 +21,30 @@ CALLS = (
 )
 
 
-class _ItemGlance(TypedDict, total=False):
+class _ScannedItem(TypedDict, total=False):
     type: Any
 
 
-class _ReplyGlance(TypedDict, total=False):
+class _ScannedResponse(TypedDict, total=False):
     model: Once
     type: Any
     object: Any
     status: Any
     error: Any
-    output: list[_ItemGlance] | None
+    output: list[_ScannedItem] | None
     usage: Any
 
 
-_REPLY = Glance(_ReplyGlance)
+_REPLY = Glance(_ScannedResponse)
 
 
-def _glance_reply(body: bytes) -> ReplyFacts | None:
+def _scan_reply(body: bytes) -> ReplyFacts | None:
     reply: Any = _REPLY.read(body)
     return None if reply is None or decode_error(reply, 200) else ACCOUNTING.facts(reply, "model")
 
 
 ACCOUNTING = Accounting(  # a request is read in full, because it is stored by default
-    reply=_glance_reply,
+    reply=_scan_reply,
     tools=lambda body: count(body.get("tools")),
     calls=lambda body: sum(item.get("type") in CALLS for item in rows(body.get("output"))),
     usage=lambda usage: decode_usage(Fields({"usage": usage}, "", PROTOCOL_NAME)),
