@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import next_steps
+from dragoman.core.optional import install_command
 from dragoman.profiles import known
 
 # name: (variables, programs, what is printed)
@@ -48,4 +49,5 @@ def test_it_says_what_is_there_and_what_comes_next(
 
 def test_a_missing_extra_is_named(environ: pytest.MonkeyPatch) -> None:
     environ.setattr(next_steps, "find_spec", lambda name: None)
-    assert "ask, run, models, serve: first pip install 'dragoman[all]'" in next_steps.next_steps()
+    command = install_command("cli,client,gateway")
+    assert f"ask, run, models, serve: first {command}" in next_steps.next_steps()

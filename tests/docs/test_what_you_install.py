@@ -94,3 +94,39 @@ def test_lock_files_hold_what_is_needed_with_hashes(file: str, extras: tuple[str
 
 def test_the_way_to_install_them_is_on_the_page() -> None:
     assert "--require-hashes -r deploy/requirements.txt" in PAGE.read_text()
+
+
+# the page for releases, and where the command is made for an installation that an index gave
+AFTER_A_RELEASE = {ROOT / "docs/how-to/release.md", ROOT / "src/dragoman/core/optional.py"}
+BY_NAME = re.compile(r"\b(?:pip|uv|pipx)\b[^\n]*?\b(?:install|add) (?:[^\n]*?['\" ])??['\"]?dragoman\b(?!/)")
+EXTRAS_IN_CLONE = re.compile(r"install (?:-e )?'?\.\[([\w,]+)\]")
+
+
+def texts() -> dict[Path, str]:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*")]
+    return {page: page.read_text() for page in (*pages, *(ROOT / "src").rglob("*.py")) if page.is_file()}
+
+
+def test_nothing_installs_a_release_that_does_not_exist() -> None:
+    """Who takes the name on the index would be installed. After the first release this test goes."""
+    wrong = {page: found for page, text in texts().items() if (found := BY_NAME.findall(text))}
+    assert {page: found for page, found in wrong.items() if page not in AFTER_A_RELEASE} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["pip install 'dragoman[client]'", "python -m pip install --no-deps dragoman==1.0", "uv add dragoman"],
+)
+def test_the_wrong_form_is_recognised(line: str) -> None:
+    assert BY_NAME.search(line)
+
+
+def test_extras_that_pages_install_exist() -> None:
+    named = {
+        extra
+        for text in texts().values()
+        for found in EXTRAS_IN_CLONE.findall(text)
+        for extra in found.split(",")
+    }
+    assert "client" in named
+    assert named <= EXTRAS.keys()

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import click
 
 from dragoman import __version__
-from dragoman.core.optional import MODULES
+from dragoman.core.optional import MODULES, install_command
 from dragoman.profiles import known
 
 _WIDTH = 8
@@ -40,7 +40,7 @@ def next_steps() -> str:
             "What you can do next:",
             *rows,
             "",
-            *([f"{', '.join(missing)}: first pip install 'dragoman[all]'"] if missing else []),
+            *([f"{', '.join(missing)}: first {install_command('cli,client,gateway')}"] if missing else []),
             "All commands: dragoman --help",
         ]
     )

@@ -450,5 +450,5 @@ def test_a_url_that_names_no_store_is_refused(url: str):
 
 def test_without_asyncpg_its_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "asyncpg", None)  # its import fails
-    with pytest.raises(MissingExtraError, match=r"dragoman\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[postgres\]"):
         open_store("postgresql://host/x")

@@ -1,6 +1,6 @@
 """OpenTelemetry spans for exchanges, in the words of its conventions for generative AI.
 
-Only where the package is installed (`dragoman[otel]`) and the usual variables name a collector.
+Only where the package is installed (the extra `otel`) and the usual variables name a collector.
 """
 
 from __future__ import annotations

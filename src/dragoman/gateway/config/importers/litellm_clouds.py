@@ -101,10 +101,10 @@ _REGION = r"[a-z]{2}(?:-[a-z]+)+-\d"
 _ROUTES = r"(?:(?:converse|converse_like|invoke|llama|deepseek_r1|qwen3|qwen2|openai)/)"
 _AWS = {"id": "aws_access_key_id", "secret": "aws_secret_access_key", "session": "aws_session_token"}
 _AWS_ELSEWHERE = {
-    "aws_profile_name": "Set AWS_PROFILE where you start dragoman, and install dragoman[aws].",
-    "aws_role_name": "Give the machine that role, or set its keys; and install dragoman[aws].",
+    "aws_profile_name": "Set AWS_PROFILE where you start dragoman, and install the extra aws.",
+    "aws_role_name": "Give the machine that role, or set its keys; and install the extra aws.",
     "aws_session_name": "It belongs to a role.",
-    "aws_web_identity_token": "Set AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, and install dragoman[aws].",
+    "aws_web_identity_token": "Set AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, and install the extra aws.",
     "aws_sts_endpoint": "It belongs to a role.",
     "aws_external_id": "It belongs to a role.",
 }
