@@ -11,16 +11,18 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from dragoman.fetch.guard import AddressGuard, FetchError
 
 REDIRECTS = 5
 # Codecs that are no charsets: punycode takes quadratic time, idna raises whatever `errors` says.
 _NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
+_IN_URLS = "!#$%&'()*+,/:;=?@[]~"  # stays as it is; anything else, such as an umlaut, is quoted
 _HEADERS = {
     "User-Agent": "dragoman",
     "Accept": "text/*, application/json, */*;q=0.5",
@@ -52,7 +54,7 @@ def download(url: str, guard: AddressGuard, *, seconds: float, most: int) -> Web
             found = _get(url, guard, most, deadline)
             if isinstance(found, WebPage):
                 return found
-            url = urljoin(url, found)
+            url = found
     except FetchError as error:
         if error.problem != "unavailable" or time.monotonic() < deadline:
             raise
@@ -64,18 +66,22 @@ def _get(url: str, guard: AddressGuard, most: int, deadline: float) -> WebPage |
     """The page, or the address that it redirects to."""
     parts = _split(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    connection = _connection(parts, port, guard.resolve(parts.hostname or "", port), deadline)
+    host = parts.hostname or ""
+    connection = http.client.HTTPConnection(host, port)
+    connection.sock = _connect(host, port, guard.resolve(host, port), deadline)
     try:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         with _closed_at(deadline, connection):
-            connection.request("GET", path, headers=_HEADERS)
+            if parts.scheme == "https":
+                _encrypt(connection)
+            connection.request("GET", quote(path, safe=_IN_URLS), headers=_HEADERS)
             reply = connection.getresponse()
         moved = reply.headers.get("Location")
-        if reply.status in (301, 302, 303, 307, 308) and moved:
-            return moved
+        if reply.status in (301, 302, 303, 307, 308) and moved:  # http.client reads headers as Latin-1
+            return urljoin(url, quote(moved.encode("latin-1", "replace"), safe=_IN_URLS))
         if reply.status >= 400:
             raise FetchError(f"{url}: the server answered {reply.status} {reply.reason}", "not_accessible")
-        body, cut = _body(reply, most, deadline)
+        body, cut = _unpack(reply, *_body(reply, most, deadline), most)
         charset = reply.headers.get_content_charset() or "utf-8"
         return WebPage(url, reply.headers.get_content_type(), charset, body, cut)
     except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
@@ -114,25 +120,18 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
-def _connection(
-    parts: SplitResult, port: int, addresses: list[str], deadline: float
-) -> http.client.HTTPConnection:
-    """A connection to the first address that answers; TLS and Host use the name."""
-    host = parts.hostname or ""
-    connection = http.client.HTTPConnection(host, port)
-    connection.sock = _connect(host, port, addresses, deadline)
-    if parts.scheme == "https":
-        connection.default_port = 443  # what Host leaves out
-        try:
-            context = ssl.create_default_context()
-            connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
-        except (OSError, ValueError) as error:
-            connection.close()
-            raise FetchError(f"{host}: {error}") from None
-    return connection
+def _encrypt(connection: http.client.HTTPConnection) -> None:
+    """TLS and Host use the name."""
+    connection.default_port = 443  # what Host leaves out
+    context = ssl.create_default_context()
+    connection.sock = context.wrap_socket(
+        connection.sock, server_hostname=connection.host, do_handshake_on_connect=False
+    )
+    connection.sock.do_handshake()
 
 
 def _connect(host: str, port: int, addresses: list[str], deadline: float) -> socket.socket:
+    """To the first address that answers."""
     problem: OSError | None = None
     for address in addresses:
         try:
@@ -151,3 +150,17 @@ def _body(reply: http.client.HTTPResponse, most: int, deadline: float) -> tuple[
         if time.monotonic() > deadline:
             raise FetchError("the page takes too long")
     return bytes(body), False
+
+
+def _unpack(reply: http.client.HTTPResponse, body: bytes, cut: bool, most: int) -> tuple[bytes, bool]:
+    """Some servers compress whatever the client accepts."""
+    encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding in ("identity", ""):
+        return body, cut
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise FetchError(f"the server answers in {encoding}, which it was not asked for")
+    unpacker = zlib.decompressobj(wbits=47)  # the headers of both
+    try:
+        return unpacker.decompress(body, most), cut or bool(unpacker.unconsumed_tail)
+    except zlib.error as error:
+        raise FetchError(f"the page cannot be unpacked: {error}") from None

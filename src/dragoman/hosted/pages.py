@@ -1,49 +1,51 @@
 """A page as text for a model: HTML as Markdown, PDF as its text, other text as it is.
 
-Converting takes milliseconds to seconds, so callers do it on a thread.
+HTML and PDF are parsed in a process of their own, which is killed at the deadline. A page can be made so that
+parsing takes minutes, and html-to-markdown holds the interpreter's lock while it works: in a thread, one page
+would stop every stream of the gateway.
 """
 
 from __future__ import annotations
 
-from io import BytesIO
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
-from dragoman.fetch import WebPage
+from dragoman.fetch import FetchError, WebPage
 from dragoman.fetch.pagetext import page_text
 
-PDF_PAGES = 200
+_PARSER = Path(__file__).with_name("page_parser.py")
+_INHERITED = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # no keys
 
 
-def read_page(page: WebPage) -> str | None:
-    """None: it is neither text, HTML nor PDF."""
+def read_page(page: WebPage, seconds: float) -> str | None:
+    """None: it is neither text, HTML nor PDF. It blocks, for `seconds` at most."""
     kind = page.media_type
     if kind in ("text/html", "application/xhtml+xml"):
-        return _markdown(page.text())
+        html = page.text()
+        return _parse(page.url, "html", html.encode(errors="replace"), seconds) or page_text(html)
     if kind == "application/pdf":
-        return _pdf(page.body)
+        return _parse(page.url, "pdf", page.body, seconds)
     if kind.startswith("text/") or kind.endswith(("json", "xml", "javascript")):
         return page.text()
     return None
 
 
-def _markdown(html: str) -> str:
-    """Without html-to-markdown: the text without its markup."""
-    try:
-        from html_to_markdown import convert
-    except ModuleNotFoundError:
-        return page_text(html)
-    try:
-        return convert(html).content or page_text(html)
-    except Exception:  # a parser of others on bytes of strangers; its errors have no common root
-        return page_text(html)
-
-
-def _pdf(body: bytes) -> str | None:
-    try:
-        from pypdf import PdfReader
-    except ModuleNotFoundError:
+def _parse(url: str, kind: str, body: bytes, seconds: float) -> str | None:
+    """None: the parser is not installed, or cannot read it."""
+    if find_spec({"html": "html_to_markdown", "pdf": "pypdf"}[kind]) is None:
         return None
+    environ = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, "-P", str(_PARSER), kind]
     try:
-        pages = PdfReader(BytesIO(body)).pages[:PDF_PAGES]
-        return "\n\n".join(page.extract_text() for page in pages)
-    except Exception:  # as above: broken files raise what they like
+        parsed = subprocess.run(
+            command, input=body, env=environ, timeout=seconds, check=True, capture_output=True
+        )
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"{url}: reading the page took longer than {seconds:.3g} s", "timeout") from None
+    except (OSError, subprocess.CalledProcessError):
         return None
+    return parsed.stdout.decode(errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -89,8 +90,9 @@ class WebFetchExecutor:
         """Its threads end with what they fetch."""
 
     def _read(self, url: str, seconds: float) -> tuple[WebPage, str | None]:
+        deadline = time.monotonic() + seconds
         page = download(url, self._guard, seconds=seconds, most=LARGEST_PAGE)
-        return page, read_page(page)
+        return page, read_page(page, max(deadline - time.monotonic(), 0))
 
 
 def stands_in(url: str, messages: Iterable[Message]) -> bool:
