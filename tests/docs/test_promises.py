@@ -13,14 +13,16 @@ import pytest
 from msgspec.inspect import FloatType, IntType, StructType, Type, UnionType, type_info
 
 from dragoman.core.transport import Timeouts
+from dragoman.fetch.download import REDIRECTS
 from dragoman.gateway.config import tables
 from dragoman.gateway.handlers.relay import LARGEST_EVENT
 from dragoman.gateway.large_bodies import MOST_VALUES
 from dragoman.gateway.upstreams import affinity, attempts, pools, routing
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
-from dragoman.hosted import web_fetch
+from dragoman.hosted import mcp_tools, page_parser, web_fetch
 from dragoman.hosted.settings import HostedSettings, WebSearchSettings
 from dragoman.http.server import ServerLimits
+from dragoman.mcp_client import session
 from dragoman.profiles import ProviderSettings
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +49,12 @@ FIXED: dict[str, float] = {
     "a whole reply": attempts.LARGEST_REPLY / MIB,
     "an event of a stream": LARGEST_EVENT / MIB,
     "a page that is fetched": web_fetch.LARGEST_PAGE / MIB,
+    "redirects of such a page": REDIRECTS,
+    "pages of a PDF": page_parser.PDF_PAGES,
+    "sessions with MCP servers": mcp_tools.SESSIONS,
+    "idle session with an MCP server": mcp_tools.IDLE_SECONDS,
+    "tools of an MCP server": session.MOST_TOOLS,
+    "a reply of an MCP server": session.MOST_BYTES / MIB,
 }
 # Where the defaults of a table are another class's
 DEFAULTS: dict[str, Any] = {

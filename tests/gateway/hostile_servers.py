@@ -87,8 +87,11 @@ def flood(kind: str, first: bytes, again: bytes) -> Answer:
     return answer
 
 
-def speaking_mcp(call: Answer) -> Answer:
-    """A server of MCP with one tool, `find`; `call` answers its calls."""
+FIND = {"name": "find", "inputSchema": {"type": "object", "properties": {}}}
+
+
+def speaking_mcp(call: Answer, tools: Callable[[BaseHTTPRequestHandler], list[Any]] | None = None) -> Answer:
+    """A server of MCP with one tool, `find`, or with those of `tools`; `call` answers its calls."""
 
     def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
         if handler.command != "POST":
@@ -104,7 +107,7 @@ def speaking_mcp(call: Answer) -> Answer:
                     "serverInfo": info,
                 }
             case "tools/list":
-                told = {"tools": [{"name": "find", "inputSchema": {"type": "object", "properties": {}}}]}
+                told = {"tools": tools(handler) if tools else [FIND]}
             case "tools/call":
                 call(handler, body)
                 return

@@ -20,9 +20,20 @@ from dragoman.hosted.mcp_tools import McpExecutor
 from dragoman.hosted.settings import McpSettings, WebFetchSettings, build_executors
 from dragoman.hosted.web_fetch import WebFetchExecutor
 from dragoman.http.client import Client
+from dragoman.mcp_client.session import MOST_BYTES, MOST_TOOLS
 from gateway.canned import Canned, provider
 from gateway.hosted_stand import ASKED, NONE, calls_of, frames_of, text_of
-from gateway.hostile_servers import Answer, answering, closed_port, drip, flood, hang, reply, speaking_mcp
+from gateway.hostile_servers import (
+    FIND,
+    Answer,
+    answering,
+    closed_port,
+    drip,
+    flood,
+    hang,
+    reply,
+    speaking_mcp,
+)
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
@@ -293,6 +304,10 @@ LISTINGS: dict[str, Answer | None] = {
     "hangs": hang,
     "answers a page": garbage,
     "fails": broken,
+    "lists too many": speaking_mcp(
+        hang, lambda _: [{**FIND, "name": f"t{n}"} for n in range(MOST_TOOLS + 1)]
+    ),
+    "lists without an end": speaking_mcp(hang, lambda _: [{**FIND, "description": "x" * MOST_BYTES}]),
 }
 
 

@@ -48,6 +48,12 @@ class Backends:
             told = {"error": {"code": -32000, "message": f"refused {handler.headers['authorization']}"}}
         reply(handler, 200, json.dumps({"jsonrpc": "2.0", "id": json.loads(body)["id"], **told}).encode())
 
+    def tools(self, handler: Any) -> list[Any]:
+        """It describes its tool with what it got."""
+        got = f"for {handler.headers['authorization']} and {handler.headers.get('x-more')}"
+        schema = {"type": "object", "properties": {"q": {"type": "string", "default": got}}}
+        return [{"name": "find", "description": got, "inputSchema": schema}]
+
 
 def request_of(client: str, url: str) -> dict[str, Any]:
     match client:
@@ -76,7 +82,11 @@ def test_secrets(client: str, fails: bool, tmp_path: Path, caplog: pytest.LogCap
     caplog.set_level(logging.DEBUG)
     model, far = Canned(calls_of("openai-chat", *CALLED), text_of("openai-chat", "Done.")), Backends(fails)
     path, body = ASKED[client]
-    with running(model) as at, answering(far.search) as search, answering(speaking_mcp(far.call)) as server:
+    with (
+        running(model) as at,
+        answering(far.search) as search,
+        answering(speaking_mcp(far.call, far.tools)) as server,
+    ):
         config = f"""
 [store]
 url = "sqlite:///{tmp_path}/store.db"
@@ -112,5 +122,6 @@ allowed_hosts = ["{server.removeprefix("http://")}"]
         *(each.body for each in model.requests),
     ]
     assert any(b"Done." in each for each in seen)
+    assert b"for Bearer [hidden]" in model.requests[0].body or b"for [hidden]" in model.requests[0].body
     for secret in SECRETS:
         assert [each for each in seen if secret.encode() in each] == []

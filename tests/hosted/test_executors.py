@@ -15,7 +15,9 @@ from dragoman.core.errors import ConfigError
 from dragoman.core.hosted import HostedResult
 from dragoman.core.model import HostedTool, Message, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.fetch import AddressGuard
+from dragoman.hosted import mcp_tools
 from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor
+from dragoman.hosted.mcp_tools import IDLE_SECONDS, McpExecutor
 from dragoman.hosted.settings import (
     HostedSettings,
     McpServerSettings,
@@ -27,6 +29,7 @@ from dragoman.hosted.settings import (
 from dragoman.hosted.web_fetch import WebFetchExecutor
 from dragoman.http.client import Client
 from mcp_servers import sky_server
+from waiting import StillClock
 
 Answer = tuple[int, str, bytes]
 
@@ -387,6 +390,28 @@ def test_sessions_are_kept_apart_by_caller_and_headers(server: str):
         return kept
 
     assert asyncio.run(once()) == 3
+
+
+def test_sessions_are_bounded_and_the_oldest_are_closed(server: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mcp_tools, "SESSIONS", 2)
+    clock = StillClock()
+
+    async def once() -> list[list[str]]:
+        executor, kept = (
+            McpExecutor(McpSettings(allowed_hosts=(server.split("/")[2],)), clock),
+            list[list[str]](),
+        )
+        for caller in ("alice", "bob", "carol"):
+            await executor.declare(HostedTool("mcp", settings={"url": server}), HostedContext(caller=caller))
+            kept.append([who for who, *_ in executor._sessions])
+            clock.now += 1
+        clock.now += IDLE_SECONDS
+        await executor.declare(HostedTool("mcp", settings={"url": server}), HostedContext(caller="dave"))
+        kept.append([who for who, *_ in executor._sessions])
+        await executor.close()
+        return kept
+
+    assert asyncio.run(once()) == [["alice"], ["alice", "bob"], ["bob", "carol"], ["dave"]]
 
 
 def test_the_search_of_a_configured_server(server: str):

@@ -66,7 +66,7 @@ class McpExecutor:
             return DeclaredFunctions(error="unavailable", problem=problem)
         offered = [each for each in held.tools if is_offered(each, tool.settings)]
         asked = frozenset(each.name for each in offered if needs_approval(each.name, tool.settings))
-        return DeclaredFunctions(tuple(map(_declaration, offered)), asked)
+        return DeclaredFunctions(tuple(_declaration(each, tool.settings) for each in offered), asked)
 
     async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
         try:
@@ -187,9 +187,9 @@ def without_secrets(text: str, settings: dict[str, Any]) -> str:
     """A server may repeat what it got: the model, and who serves it, must not read the headers."""
     headers = settings.get("headers")
     for value in headers.values() if is_object(headers) else ():
-        secret = str(value).removeprefix("Bearer ")
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, "[hidden]")
+        for secret in (str(value), *str(value).split()[-1:]):  # with its scheme, such as Bearer, or without
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, "[hidden]")
     return text
 
 
@@ -203,5 +203,16 @@ def needs_approval(name: str, settings: dict[str, Any]) -> bool:
     return not (is_array(names) and name in names)
 
 
-def _declaration(tool: mcp.Tool) -> ToolDeclaration:
-    return ToolDeclaration(tool.name, tool.description or tool.title or "", tool.input_schema)
+def _declaration(tool: mcp.Tool, settings: dict[str, Any]) -> ToolDeclaration:
+    said = {"description": tool.description or tool.title or "", "schema": tool.input_schema}
+    told = _without_secrets(said, settings)
+    return ToolDeclaration(tool.name, told["description"], told["schema"])
+
+
+def _without_secrets(value: Any, settings: dict[str, Any]) -> Any:
+    """In all texts of a JSON value."""
+    if isinstance(value, str):
+        return without_secrets(value, settings)
+    if is_object(value):
+        return {name: _without_secrets(each, settings) for name, each in value.items()}
+    return [_without_secrets(each, settings) for each in value] if is_array(value) else value

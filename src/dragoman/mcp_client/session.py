@@ -103,9 +103,11 @@ class McpSession:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def __str__(self) -> str:
-        """Without the query of an address: some hold a key."""
-        shown = self.target.partition("?")[0] if isinstance(self.target, str) else " ".join(self.target)
-        return f"MCP server {self.name} ({shown})"
+        """Of an address only the host: names, paths and queries of some hold a key."""
+        if not isinstance(self.target, str):
+            return f"MCP server {self.name} ({' '.join(self.target)})"
+        parts = urlsplit(self.target)
+        return f"MCP server {self.name} ({parts.scheme}://{parts.netloc.rpartition('@')[2]})"
 
     async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool by the server's own name for it, from any event loop."""
@@ -216,14 +218,16 @@ class McpSession:
 
 
 async def _list_tools(client: mcp.Client) -> list[mcp.Tool]:
-    page = await client.list_tools()
-    tools = list(page.tools)
-    while page.next_cursor:
+    tools: list[mcp.Tool] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
         if len(tools) > MOST_TOOLS:
             raise McpError(f"the server lists more than {MOST_TOOLS} tools")
-        page = await client.list_tools(cursor=page.next_cursor)
-        tools += page.tools
-    return tools
+        if not page.next_cursor:
+            return tools
+        cursor = page.next_cursor
 
 
 def _first(error: BaseException) -> str:
