@@ -1,23 +1,24 @@
 """Mutations of the folds: one parameter that does not count in the key of a checkpoint, or one element of a
 state that is not kept. The laws must notice each of them.
 
-    python tools/mutate_memory.py [WORD]      only mutations whose name contains WORD
+    python tools/mutate_memory.py [WORD] [--jobs 2]      only mutations whose name contains WORD
 
-Each one is made in a copy of the tree, and the laws run there. The exit status is the number of those that
-they missed.
+The laws run in a process of their own for each of them, until one fails: those of its protocol first. The
+exit status is the number of those that they missed.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import os
 import pkgutil
-import shutil
 import subprocess
 import sys
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 import dragoman
 from dragoman.core.fold import Fold
@@ -65,11 +66,28 @@ def _forget(begin):
 
 
 class Mutation(NamedTuple):
-    """`text` is added to the module."""
+    """`text` is executed in the module."""
 
     name: str
     module: str
     text: str
+
+    def run_laws(self) -> int:
+        """The exit status of pytest."""
+        exec(self.text, vars(importlib.import_module(self.module)))
+        options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        return pytest.main([*options, *LAWS], [ProtocolFirst(self.module)])
+
+
+class ProtocolFirst:
+    """Tests of the mutated protocol run first."""
+
+    def __init__(self, module: str) -> None:
+        place = module.split(".")
+        self._word = place[2].replace("_", "-") if place[1] == "protocols" else ""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._word not in item.nodeid)
 
 
 def mutations() -> list[Mutation]:
@@ -96,31 +114,34 @@ def _state_fields(fold: type[Fold]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
-    if is_caught(Mutation("nothing", "dragoman.core.fold", "")):
+    parser = argparse.ArgumentParser(description="Mutate the folds, and see whether the laws notice")
+    parser.add_argument("word", nargs="?", default="", help="only mutations whose name contains it")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--only", metavar="NAME", help="run the laws with this mutation, in this process")
+    given = parser.parse_args()
+    if given.only is not None:
+        sys.exit(next(each for each in (UNCHANGED, *mutations()) if each.name == given.only).run_laws())
+    if is_caught(UNCHANGED):
         sys.exit("the laws fail without a mutation")
-    chosen = [each for each in mutations() if word in each.name and each.name not in EQUIVALENT]
-    missed = [each.name for each in chosen if not is_caught(each)]
-    print(f"{len(missed)} missed")
-    sys.exit(len(missed))
+    found = mutations()
+    chosen = [each for each in found if given.word in each.name and each.name not in EQUIVALENT]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        missed = [*pool.map(is_caught, chosen)].count(False)
+    equivalent = sum([given.word in each.name and each.name in EQUIVALENT for each in found])
+    print(f"{len(chosen) - missed} caught, {missed} missed, {equivalent} change no result")
+    sys.exit(missed)
 
 
 def is_caught(mutation: Mutation) -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in ("src", "tests"):
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", tree)
-        file = tree / "src" / (mutation.module.replace(".", "/") + ".py")
-        file.write_text(file.read_text() + mutation.text)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *LAWS]
-        environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-        run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
-    caught = run.returncode == 1
+    command = [sys.executable, __file__, "--only", mutation.name]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    caught = run.returncode == pytest.ExitCode.TESTS_FAILED
     last = run.stdout.strip().splitlines()[-1:] or [run.stderr.strip()[-200:]]
     print("caught" if caught else "MISSED", mutation.name, "|", last[0][:90], flush=True)
     return caught
 
+
+UNCHANGED = Mutation("nothing", "dragoman.core.fold", "")
 
 if __name__ == "__main__":
     main()

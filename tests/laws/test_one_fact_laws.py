@@ -32,10 +32,17 @@ from dragoman.core.model import (
     ToolResult,
 )
 from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols import names, protocol, upstream_names
 from laws.test_history_laws import small_bodies as small_bodies
 from laws.test_history_laws import written
-from laws.test_prefix_laws import FIRST, MODELS, every_pair
+from laws.test_prefix_laws import FIRST, MODELS
 
+# One upstream for each way to write messages: clouds take those of a vendor
+UPSTREAMS = list(
+    {protocol(name).codec.conversation.encode_messages: name for name in upstream_names()[::-1]}.values()
+)
+PAIRS = [(client, target) for client in names() for target in UPSTREAMS]
+every_pair = pytest.mark.parametrize("client, upstream", PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
 PNG = Media("image", "image/png", Base64("iVBORw0KGgo="))
 PDF = Media("document", "application/pdf", Base64("JVBERi0="))
 
@@ -239,6 +246,37 @@ def test_system_text(client: str, upstream: str, session: Session) -> None:
     ]
     variants += [replace(each, messages=(front, *each.messages)) for each in variants]
     check(client, upstream, [(written(client, each), {}) for each in variants])
+
+
+@every_pair
+def test_cache_breakpoints_of_the_system_text(client: str, upstream: str) -> None:
+    """An upstream takes four: how many are left for the messages depends on the head."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    messages: list[Any] = []
+    for number in range(5):
+        text = {"type": "text", "text": f"Go on {number}. " * 10, **(mark if number in (0, 2) else {})}
+        messages += {"role": "user", "content": [text]}, {"role": "assistant", "content": "Yes."}
+    messages.append({"role": "user", "content": "Now."})
+    bodies = [
+        _with_system_text(client, messages, [mark if number < marks else {} for number in range(4)])
+        for marks in (0, 2, 3, 0, 4)
+    ]
+    check(client, upstream, [(body, {}) for body in bodies])
+
+
+def _with_system_text(client: str, messages: list[Any], marks: list[Any]) -> bytes:
+    texts = [{"type": "text", "text": f"Rule {i}.", **mark} for i, mark in enumerate(marks)]
+    if client == "anthropic":
+        return jsontext.encode({"model": "m", "max_tokens": 99, "system": texts, "messages": messages})
+    if client == "openai-chat":
+        return jsontext.encode({"model": "m", "messages": [{"role": "system", "content": texts}, *messages]})
+    system = tuple([Text(text["text"], cache="5m" if "cache_control" in text else "") for text in texts])
+    said = [Message(each["role"], (Text(_plain(each["content"])),)) for each in messages]
+    return written(client, Request("m", tuple(said), system))
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else content[0]["text"]
 
 
 @both
