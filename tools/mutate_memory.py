@@ -17,6 +17,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import pytest
 
@@ -80,14 +81,14 @@ class Mutation(NamedTuple):
 
 
 class ProtocolFirst:
-    """Tests of the mutated protocol run first."""
+    """Tests of the mutated protocol run first, and those of one function not in a row."""
 
     def __init__(self, module: str) -> None:
         place = module.split(".")
         self._word = place[2].replace("_", "-") if place[1] == "protocols" else ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: self._word not in item.nodeid)
+        items.sort(key=lambda item: (self._word not in item.nodeid, crc32(item.nodeid.encode())))
 
 
 def mutations() -> list[Mutation]:
