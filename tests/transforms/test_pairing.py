@@ -125,6 +125,34 @@ CASES = {
         ],
         [],
     ),
+    "G46 a result without an id answers the latest turn that waits": (
+        [model(call("", "f")), user("stop"), model(call("", "f")), user(result("", "2", "f"))],
+        [
+            model(call("call_dgm_1", "f")),
+            user(answered("call_dgm_1", NO_RESULT, "f")),
+            user("stop"),
+            model(call("call_dgm_2", "f")),
+            user(answered("call_dgm_2", "2", "f")),
+        ],
+        ["invented"],
+    ),
+    "G46 a late result without an id": (
+        [
+            model(call("", "f")),
+            user("stop"),
+            model(call("", "f")),
+            user(result("", "2", "f")),
+            user(result("", "1", "f")),
+        ],
+        [
+            model(call("call_dgm_1", "f")),
+            user(answered("call_dgm_1", "1", "f")),
+            user("stop"),
+            model(call("call_dgm_2", "f")),
+            user(answered("call_dgm_2", "2", "f")),
+        ],
+        [],
+    ),
     "a client that keeps ids on results alone": (
         [model(call("", "f")), user(result("x", "1", "f"))],
         [model(call("call_dgm_1", "f")), user(answered("call_dgm_1", "1", "f"))],

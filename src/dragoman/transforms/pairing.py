@@ -332,38 +332,35 @@ class _Turn:
         self.answered_by: Message | None = None
 
 
+_Key = str | tuple[bool, str]  # an id, or a name; True: only calls without an id
+
+
 class _Open:
     """The calls that wait for their results: found by id, by name or by order, never by a search."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, list[deque[_Slot]]] = {}  # for each id a queue of every turn that used it
-        self._by_name: dict[tuple[bool, str], deque[_Slot]] = {}  # (only calls without an id, name or any)
+        self._waiting: dict[_Key, list[deque[_Slot]]] = {}  # a queue of every turn that has such calls
 
     def add(self, slot: _Slot) -> None:
         call = slot.call
-        for key in ((False, ""), (False, call.name), *(() if call.id else ((True, call.name),))):
-            self._by_name.setdefault(key, deque()).append(slot)
-        if call.id:
-            turns = self._by_id.setdefault(call.id, [])
+        last: _Key = call.id or (True, call.name)
+        for key in ((False, ""), (False, call.name), last):
+            turns = self._waiting.setdefault(key, [])
             if not turns or turns[-1][-1].turn is not slot.turn:
                 turns.append(deque())
             turns[-1].append(slot)
 
-    def with_id(self, id: str) -> _Slot | None:
-        """The first in the latest turn that is still waiting."""
-        turns = self._by_id.get(id, [])
+    def find(self, key: _Key) -> _Slot | None:
+        """The first in the latest turn that is still waiting: one that was interrupted waits for ever."""
+        turns = self._waiting.get(key, [])
         while turns:
             if slot := _first_waiting(turns[-1]):
                 return slot
             turns.pop()
         return None
 
-    def named(self, name: str, without_id: bool) -> _Slot | None:
-        """The first of that name, or of all where there is none."""
-        return _first_waiting(self._by_name.get((without_id, name)))
 
-
-def _first_waiting(slots: deque[_Slot] | None) -> _Slot | None:
+def _first_waiting(slots: deque[_Slot]) -> _Slot | None:
     while slots:
         if slots[0].result is None:
             return slots[0]
@@ -438,21 +435,18 @@ class _Pairing:
             self._turns.append(_Turn(message, rest))
 
     def _find(self, result: ToolResult) -> _Slot | None:
-        """By id, in the latest turn that is still waiting; without ids by name, else by order."""
+        """By id; without ids by name, else by order."""
         id, name = result.call_id, result.name
-        if not id:
-            if any(not name or name == lost for _, lost in self._lost):
-                raise Restart
-            return self._open.named(name, without_id=False)
-        if slot := self._open.with_id(id):
-            return slot
-        if any(id == lost for lost, _ in self._lost):
+        if id:
+            slot, is_lost = self._open.find(id), any(id == lost for lost, _ in self._lost)
+            if not (slot or is_lost or self._is_seen(id)) and name:
+                slot, is_lost = self._open.find((True, name)), ("", name) in self._lost
+        else:
+            slot = self._open.find((False, name))
+            is_lost = any(not name or name == lost for _, lost in self._lost)
+        if slot is None and is_lost:
             raise Restart
-        if self._is_seen(id) or not name:
-            return None
-        if ("", name) in self._lost:
-            raise Restart
-        return self._open.named(name, without_id=True)
+        return slot
 
     def _is_seen(self, id: str) -> bool:
         return id in self._seen[1] or id in self._seen[0]
