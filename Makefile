@@ -3,8 +3,9 @@ PYTHON  ?= python3
 VENV    ?= .venv
 # what `make run` and `make demo` need, and no more
 RUN_VENV ?= .venv-run
-# options of `dragoman serve`, such as RUN='--port 9000'; the inspector records what passes, in memory
-RUN     ?= --inspect
+# the port of `make run`, such as PORT=9000, and more options of `dragoman serve`, such as RUN=--verbose
+PORT    ?=
+RUN     ?=
 JOBS    ?= 2
 # ORDER=random runs the tests in another order each time, and prints the seed
 ORDER   ?=
@@ -51,12 +52,14 @@ MODEL_READY := $(MODEL_VENV)/.ready
 .PHONY: balancer browser page-times screenshots help setup run demo test coverage test-compliance test-agents test-model soak fuzz check docs generate format bench bench-tools score corpora lock wire-watch clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "You can set, for example: make run PORT=9000, make run RUN=--verbose, make test JOBS=4, make setup PYTHON=python3.13"
 
 setup: $(READY)  ## install the development tools into .venv (the other targets do this when needed)
 
-run: $(RUN_READY)  ## start the gateway and its inspector; without an API key a scripted model answers
-	@$(RUN_VENV)/bin/dragoman serve $(RUN)
+run: $(RUN_READY)  ## start the gateway and its inspector (on port 8787); without an API key a scripted model answers
+	@$(RUN_VENV)/bin/dragoman serve --inspect $(if $(PORT),--port $(PORT)) $(RUN)
 
 demo: $(RUN_READY)  ## show one tool call between two protocols, both wires side by side
 	@$(RUN_VENV)/bin/dragoman demo
@@ -148,7 +151,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python $(PIP_INSTALL) $(PIP)
 	@echo "setting up $(VENV), 3 of 4: what builds dragoman"
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt hatchling editables
-	@echo "setting up $(VENV), 4 of 4: dragoman and $$(grep -c == constraints.txt) packages for its development (about a minute)"
+	@echo "setting up $(VENV), 4 of 4: dragoman and $$(grep -c == constraints.txt) packages for its development (one to three minutes)"
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt --no-build-isolation -e '.[all]' --group dev
 	@touch $@
 

@@ -40,6 +40,13 @@ def test_a_browser_gets_the_page_and_a_probe_the_health():
     assert probes[0].json == json.json == {"status": "ok", "dragoman": probes[0].json["dragoman"]}
 
 
+def test_a_gateway_that_does_not_record_says_how_to_see_the_inspector():
+    with gateway(NAMED) as stand:
+        mount_pages(stand.gateway)
+        got = send(stand.url, "GET", "/inspect", headers=BROWSER, key="")
+    assert (got.status, "dragoman serve --inspect" in got.body.decode()) == (404, True)
+
+
 def test_each_agent_has_a_command_with_a_name_that_is_served():
     found = commands(render(load(NAMED, {}), URL, "", names_shown=True))
     assert set(found) == {agent.title for agent in AGENTS.values()}

@@ -184,7 +184,8 @@ def test_a_port_in_use_is_one_line(tmp_path: Path):
         taken.listen()
         port = taken.getsockname()[1]
         printed = refused(tmp_path, "--port", str(port))
-    assert printed == f"dragoman: cannot listen on 127.0.0.1:{port}: address already in use\n"
+    assert printed.startswith(f"dragoman: cannot listen on 127.0.0.1:{port}: address already in use. ")
+    assert printed.endswith(f"port: --port {port + 1}, or in a clone: make run PORT={port + 1}\n")
 
 
 KEY = {"DRAGOMAN_SERVER__KEYS": "k"}

@@ -11,6 +11,7 @@ import openai
 import pytest
 from google.genai import errors, types
 
+from dragoman.cli.landing import mount_pages
 from dragoman.core import jsontext
 from dragoman.core.losses import Loss
 from dragoman.demo import DemoApp
@@ -24,6 +25,7 @@ from dragoman.profiles import profile_of
 from gateway.plain import ask, asking, model_of, opened, send
 from gateway.sdks import TOOLS, sdk_of
 from gateway.stands import CLIENT_KEY, PROTOCOLS, Stand, configuration, gateway
+from waiting import wait_until
 
 each_client = pytest.mark.parametrize("client", PROTOCOLS)
 UNKNOWN = {
@@ -43,6 +45,32 @@ def test_an_unknown_route(stand: Stand, path: str) -> None:
     failure = got.failure(UNKNOWN[path])
     assert (got.status, failure.kind) == (404, "not_found")
     assert failure.message.startswith(f"no such route: POST {path}; the nearest is ")
+
+
+NEAREST = {
+    ("POST", "/v1/chat/completion"): "POST /v1/chat/completions",
+    ("POST", "/chat/completion"): "POST /v1/chat/completions",
+    ("POST", "/v1/message"): "POST /v1/messages",
+    ("GET", "/v1/modles"): "GET /v1/models",
+}
+
+
+@pytest.mark.parametrize("method, path", NEAREST)
+def test_a_typo_gets_the_route_that_was_meant_and_a_line_in_the_log(method: str, path: str) -> None:
+    with gateway("") as stand:
+        mount_pages(stand.gateway)  # whose own routes are never what was meant
+        body = b"{}" if method == "POST" else b""
+        got = send(stand.url, method, path, body, headers={"accept": "*/*"})
+        refused = send(stand.url, "DELETE", "/v1/chat/completions")
+        wait_until(lambda: len(stand.records) == 2)
+    message = f"no such route: {method} {path}; the nearest is {NEAREST[method, path]}"
+    assert message in got.body.decode()
+    lines = [(line["action"], line["status"], line["error"]) for line in stand.records]
+    assert lines == [
+        ("unknown", 404, message),
+        ("unknown", 405, "DELETE is not allowed on /v1/chat/completions; allowed: POST"),
+    ]
+    assert refused.status == 405
 
 
 def test_an_unknown_route_is_404_in_the_protocol_of_the_client(stand: Stand) -> None:

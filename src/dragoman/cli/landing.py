@@ -22,6 +22,7 @@ from dragoman.gateway.upstreams.routing import served_names
 from dragoman.serving.routes import Route
 
 ROUTE = Route("GET", "/", "page", requires=("accept",))  # which probes of load balancers do not send
+_INSPECTOR_ROUTE = Route("GET", "/inspect", "page")
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
@@ -43,6 +44,13 @@ def mount_pages(gateway: Gateway) -> None:
         from dragoman.inspector.server import mount_inspector
 
         mount_inspector(gateway)
+    else:
+        gateway.add_routes([_INSPECTOR_ROUTE], _say_how_to_inspect)
+
+
+async def _say_how_to_inspect(request: GatewayRequest) -> None:
+    problem = "The inspector is off. Start the gateway with: dragoman serve --inspect\n"
+    await request.writer.whole(404, problem.encode(), _HEADERS, b"text/plain; charset=utf-8")
 
 
 class LandingPage:

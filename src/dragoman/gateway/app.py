@@ -303,7 +303,7 @@ class Gateway:
         if head is None or head.routes is not self._routes:
             head = incoming.memo.found = self._read_head(incoming)
         if head is None:
-            return self._answer_unknown(incoming, writer)
+            return self._answer_unknown(request_id, incoming, writer)
         endpoint, route = head.endpoint, head.route
         client = endpoint.client
         record = ExchangeRecord(request_id, client.name, route.action, address=incoming.address)
@@ -437,19 +437,25 @@ class Gateway:
         else:
             await handler(request)
 
-    async def _answer_unknown(self, incoming: ServerRequest, writer: ResponseWriter) -> None:
-        """A path with other methods: 405; any other: 404, with the nearest route. In the path's protocol."""
+    async def _answer_unknown(self, request_id: str, incoming: ServerRequest, writer: ResponseWriter) -> None:
+        """A path with other methods: 405; any other: 404, with the nearest route. In the path's protocol.
+        It has a line in the access log, because a wrong base URL is looked for there, and is not counted."""
         method, path = incoming.method, incoming.path
         if others := self._routes.methods(path):
             allow = ", ".join(sorted(others))
             problem = f"{method} is not allowed on {path}; allowed: {allow}"
-            _, body = next(iter(others.values())).client.encode_error(Failure("bad_request", problem, 405))
-            await writer.json(405, body, [(b"allow", allow.encode())])
-            return
-        nearest, endpoint = self._routes.nearest(path, incoming.headers)
-        problem = f"no such route: {method} {path}; the nearest is {nearest.method} {nearest.path}"
-        status, body = endpoint.client.encode_error(Failure("not_found", problem, 404, UNKNOWN_ROUTE))
-        await writer.json(status, body)
+            endpoint, headers = next(iter(others.values())), [(b"allow", allow.encode())]
+            failure = Failure("bad_request", problem, 405)
+        else:
+            nearest, endpoint = self._routes.nearest(method, path, incoming.headers)
+            problem = f"no such route: {method} {path}; the nearest is {nearest.method} {nearest.path}"
+            failure, headers = Failure("not_found", problem, 404, UNKNOWN_ROUTE), None
+        client = endpoint.client
+        record = ExchangeRecord(request_id, client.name, "unknown", address=incoming.address)
+        _, body = client.encode_error(failure)
+        await writer.json(failure.status, body, headers)
+        record.status, record.failure = writer.status, failure
+        self.access_log.note_refusal(record)
 
     def _authenticate(self, request: GatewayRequest) -> Caller | Failure:
         if self._failed_keys and (failure := self._failed_keys.refusal(request.incoming.address)):

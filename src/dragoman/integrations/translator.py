@@ -98,7 +98,7 @@ class Translator:
         A body of more than `max_body` bytes is refused; None is one that was not read because it has more."""
         found = _routes().find(method, path, query, headers)
         if found is None:
-            _, name = _routes().nearest(path, headers)
+            _, name = _routes().nearest(method, path, headers)
             return self._failed(name, Failure("not_found", f"there is no route {method} {path}", 404))
         match, name = found
         try:

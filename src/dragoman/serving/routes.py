@@ -147,11 +147,17 @@ class RouteTable(Generic[Owner]):
                     found.setdefault(row.route.method, row.owner)
         return found
 
-    def nearest(self, path: str, headers: Mapping[str, str]) -> tuple[Route, Owner]:
-        """The route most like an unknown `path`; a header that identifies a protocol narrows the choice."""
+    def nearest(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[Route, Owner]:
+        """The route most like an unknown `path`; of several, one of the protocol that a header identifies,
+        then one with this method."""
         owners = [row.owner for row in self._rows if row.route.requires and row.route.admits({}, headers)]
-        rows = [row for row in self._rows if row.owner in owners] or self._rows
-        best = max(rows, key=lambda row: _common(row.route.literal, path))
+        spellings = {*_spellings(path)}
+
+        def likeness(row: _RouteRow[Owner]) -> tuple[int, bool, bool]:
+            begins = max(_common(row.route.literal, each) for each in spellings)
+            return begins, row.owner in owners, row.route.method == method
+
+        best = max(self._rows, key=likeness)
         return best.route, best.owner
 
 

@@ -110,6 +110,10 @@ class AccessLog:
             self.traces.end(record, kinds)
         self.metrics.in_flight -= 1
 
+    def note_refusal(self, record: ExchangeRecord) -> None:
+        """A request that never became an exchange: it has a line, and no metric counts it."""
+        self._write_line(_line(record, {}, {}, record.seconds))
+
     def note(self, topic: str, text: str) -> None:
         """A line that belongs to no exchange."""
         self.write(jsontext.dumps({"time": _now(), topic: text}))
@@ -212,14 +216,18 @@ def for_people(line: AccessLogLine) -> str:
     if line.input is not None:
         facts.append(f"{line.input:,} + {line.output or 0:,} tokens" + (" (estimated)" * line.estimated))
     if line.calls:
-        facts.append(f"{line.calls} calls")
+        facts.append(_counted(line.calls, "call", "calls"))
     if line.losses:
-        facts.append(f"{sum(line.losses.values())} losses")
+        facts.append(_counted(sum(line.losses.values()), "loss", "losses"))
     if line.tries > 1:
         facts.append(f"{line.tries} tries")
     problem = f"  {line.error or line.shed}" if line.error or line.shed else ""
     asked = line.model or line.action
     return f"{line.time[11:19]} {line.status} {line.client} {asked}{key}{target}  {', '.join(facts)}{problem}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _is_terminal(file: TextIO) -> bool:

@@ -7,6 +7,7 @@ workers share one queue of connections.
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import secrets
 import signal
@@ -64,7 +65,11 @@ def bind(config: Config) -> socket.socket:
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {config.host}:{config.port}: {_reason(error)}") from None
+        problem = f"cannot listen on {config.host}:{config.port}: {_reason(error)}"
+        if error.errno == errno.EADDRINUSE:
+            port = config.port % 65535 + 1
+            problem += f". Choose another port: --port {port}, or in a clone: make run PORT={port}"
+        raise ConfigError(problem) from None
     _bound_unsent(listener)
     return listener
 
