@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="no make")
 
 
 def make(*words: str, **variables: str) -> str:
-    environ = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "PORT", "RUN")}
+    """What it prints, without the lines that a make inside `make test` adds about its folder."""
+    unset = "MAKEFLAGS", "MAKELEVEL", "PORT", "RUN"
+    environ = {name: value for name, value in os.environ.items() if name not in unset}
     done = subprocess.run(
         ["make", *words], cwd=ROOT, env={**environ, **variables}, capture_output=True, text=True, check=True
     )

@@ -22,7 +22,7 @@ from dragoman.fetch.guard import AddressGuard, FetchError
 REDIRECTS = 5
 # Codecs that are no charsets: punycode takes quadratic time, idna raises whatever `errors` says.
 _NO_CHARSETS = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
-_IN_URLS = "!#$%&'()*+,/:;=?@[]~"  # stays as it is; anything else, such as an umlaut, is quoted
+_IN_URLS = "!#$%&'(*+),/:;=?@[]~"  # stays as it is; anything else, such as an umlaut, is quoted
 _HEADERS = {
     "User-Agent": "dragoman",
     "Accept": "text/*, application/json, */*;q=0.5",
