@@ -219,6 +219,17 @@ def test_rows_of_json_keep_their_other_fields(tmp_path: Path) -> None:
     assert json.loads(row["body"])["messages"][0]["role"] == "system"
 
 
+def test_a_row_of_many_lines_is_one_line(tmp_path: Path) -> None:
+    """Whatever the source looked like: in what stays as it is, and in a body of the same protocol."""
+    rows = [{"id": i, "note": {"a": ["two\nlines", 1.5]}, "c": {"messages": messages(i)}} for i in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(rows, indent=2).replace("\n", "\r\n").replace("1.5", "1.50"))
+    translate_files([tmp_path / "a.json"], tmp_path / "out", Translation("openai-chat", "openai-chat", "c"))
+    lines = (tmp_path / "out" / "part-000000.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["note"] for line in lines] == [row["note"] for row in rows]
+    assert [json.loads(line)["body"] for line in lines] == [row["c"] for row in rows]
+    assert b"1.50" in lines[0]
+
+
 def test_the_layout_of_fine_tuning(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "train.jsonl", [{"messages": messages(1), "tools": [READ], "id": "a"}])
     translate_files([file], tmp_path / "out", Translation("openai-fine-tuning", "anthropic"))
@@ -275,6 +286,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="no file"):
         translate_files([tmp_path / "empty"], None, CHAT)
+    for name, value in {"engine": "spark", "format": "csv"}.items():
+        options: Any = {name: value}
+        with pytest.raises(ConfigError, match=f"{name} is '.*' or '.*', not '{value}'"):
+            translate_files(tmp_path / "f.jsonl", None, CHAT, **options)
+    with pytest.raises(ConfigError, match="no file is given"):
+        translate_files([], None, CHAT)
     write_parquet(tmp_path / "e.parquet", ROWS)
     with pytest.raises(ConfigError, match="no column 'conversation'"):
         translate_files([tmp_path / "e.parquet"], None, Translation("openai-chat", "gemini", "conversation"))

@@ -93,11 +93,54 @@ def test_dicts_of_lists() -> None:
     ]
 
 
+def test_a_list_of_dicts() -> None:
+    """As json.load gives them: rows need not have the same fields, and a body has the form of its row."""
+    rows = [{"n": 1, "messages": messages(1)}, {"messages": TEXTS[0], "tools": None}, {"error": "old"}]
+    first, second, third = translate(rows, "openai-chat", "anthropic")
+    assert first == {"n": 1, "body": expected({"messages": messages(1)}), "losses": [], "error": None}
+    assert second["body"] == jsontext.dumps(expected(ROWS[0]))
+    assert third["error"] == "openai-chat: messages: expected a conversation, got null"
+    [text, *_] = translate(rows, "openai-chat", "anthropic", body="text")
+    assert text["body"] == jsontext.dumps(first["body"])
+    assert translate([], "openai-chat", "anthropic") == []
+    found = report([{"id": "a", "messages": [7]}, {"messages": messages(1)}], "openai-chat", "anthropic")
+    assert (found.rows, [*found.errors]) == (2, ["a"])
+    mixed = report({"messages": [messages(1), "x", None]}, "openai-chat", "anthropic")
+    assert (mixed.rows, [*mixed.errors]) == (3, ["1", "2"])
+
+
+class MixedFrame:
+    """As pandas keeps lists and texts in one column."""
+
+    def __arrow_c_stream__(self, _: object = None) -> object:
+        raise pa.ArrowInvalid("a list and a text", "of messages")
+
+
+NO_TABLES: dict[str, tuple[Any, str]] = {
+    "one row": ({"messages": messages(1), "n": 1}, "all of one length; a row stands in a list"),
+    "columns of different lengths": ({"messages": [1], "n": [1, 2]}, "all of one length"),
+    "a text for a column": ({"messages": "abc"}, "a list for each column"),
+    "a list of texts": (["abc"], "expected a list of dicts, got a list with str"),
+    "another column in dicts": ([{"text": "abc"}], "no column 'messages': the table has text"),
+    "two columns of one name": (pa.table([["x"], ["y"]], ["messages", "messages"]), "several columns are"),
+    "a column of any types": (MixedFrame(), "^of messages: a list and a text. Use JSON text, or"),
+}
+
+
+@pytest.mark.parametrize(("table", "problem"), NO_TABLES.values(), ids=NO_TABLES)
+def test_what_is_no_table_is_one_sentence(table: Any, problem: str) -> None:
+    for ask in (translate, report):
+        with pytest.raises(ConfigError, match=problem):
+            ask(table, "openai-chat", "anthropic")
+
+
 def test_other_frames() -> None:
     made = translate(polars.DataFrame({"body": TEXTS[:2]}), "openai-chat", "anthropic", "body")
     assert polars.DataFrame(made)["body"].to_list()[1] == jsontext.dumps(expected(ROWS[1]))
     with pytest.raises(ConfigError, match="got str"):
         translate("a,b", "openai-chat", "anthropic")
+    with pytest.raises(ConfigError, match="body is 'same' or 'text', not 'json'"):
+        translate([], "openai-chat", "anthropic", body="json")  # type: ignore[arg-type] - wrong
 
 
 WRONG: list[Any] = [

@@ -59,6 +59,8 @@ def conversation_type(schema: Any, column: str) -> DataType:
     """The type of the column with the conversation, which must be there."""
     if column not in schema.names:
         raise ConfigError(no_column(column, "the table has", schema.names))
+    if schema.names.count(column) > 1:
+        raise ConfigError(f"several columns are called {column!r}")
     return _plain(schema.field(column).type)
 
 

@@ -68,7 +68,7 @@ class JobOptions(TypedDict, total=False):
 
 
 def translate_files(
-    sources: Sequence[str | Path],
+    sources: str | Path | Sequence[str | Path],
     out: str | Path | None,
     translation: Translation,
     **options: Unpack[JobOptions],
@@ -80,6 +80,12 @@ def translate_files(
     With the engine `ray` the shards are tasks of Ray instead, whose nodes must all see the files. `resume`
     goes on with the job that is in `out`. `on_progress` is called with a `JobProgress` after each shard.
     """
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    if (engine := options.get("engine") or "local") not in ("local", "ray"):
+        raise ConfigError(f"engine is 'local' or 'ray', not {engine!r}")
+    if (format := options.get("format") or "parquet") not in ("parquet", "jsonl"):
+        raise ConfigError(f"format is 'parquet' or 'jsonl', not {format!r}")
     files = find_files(sources)
     if out and any(Path(out).resolve().is_relative_to(Path(source).resolve()) for source in sources):
         raise ConfigError(f"{out} is in a folder that is read: choose another one")

@@ -14,14 +14,14 @@ from functools import lru_cache
 from hashlib import blake2s
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Unpack, cast
 
 from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.core.optional import require
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, Translation
 from dragoman.datasets.shards import Shard
-from dragoman.datasets.tables import TranslateOptions, reports_of, translate_table
+from dragoman.datasets.tables import BodyForm, TranslateOptions, reports_of, translate_table
 from dragoman.datasets.worker import GO_ON, Answer, DatasetJob, ShardTranslator
 
 require("ray")
@@ -37,7 +37,7 @@ class RayOptions(TranslateOptions, total=False):
     """`body` is "text" by default: structs have other fields in each block, and Ray wants the same in all."""
 
     concurrency: int | None  # tasks at a time
-    body: Literal["same", "text"]
+    body: BodyForm
 
 
 def translate(
@@ -130,7 +130,7 @@ def _report(task: Any, shard: Shard) -> LossReport:
     return answer.report
 
 
-def _translate(table: Any, translation: Translation, body: Literal["same", "text"]) -> Any:
+def _translate(table: Any, translation: Translation, body: BodyForm) -> Any:
     return translate_table(table, _translator(translation), body)
 
 

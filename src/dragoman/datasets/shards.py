@@ -48,9 +48,11 @@ class Shard(Struct, frozen=True):
         return f"{first.file}, rows {first.first + 1} to {last.first + last.rows}"
 
 
-def find_files(paths: Iterable[str | Path]) -> list[str]:
+def find_files(paths: Sequence[str | Path]) -> list[str]:
     """The files of datasets among `paths`, in which a folder stands for those in it."""
     found: list[Path] = []
+    if not paths:
+        raise ConfigError("no file is given")
     for path in map(Path, paths):
         inside = sorted(_inside(path)) if path.is_dir() else [path]
         if not inside:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.loss_codes import CODES
 from dragoman.core.losses import Loss
-from dragoman.datasets.columns import Table, conversation_type, is_text, output_columns, pa, rows_of, without
+from dragoman.datasets.columns import (
+    OUTPUT,
+    Table,
+    conversation_type,
+    is_text,
+    no_column,
+    output_columns,
+    pa,
+    rows_of,
+    without,
+)
 from dragoman.datasets.loss_report import LossReport
 from dragoman.datasets.rows import RowTranslator, TranslatedRow, Translation
 
-Columns = Mapping[str, Sequence[Any]]
+BodyForm = Literal["same", "text"]
+Row = Mapping[str, Any]
 
 
 class TranslateOptions(TypedDict, total=False):
@@ -31,23 +42,34 @@ def translate(
     target: str,
     column: str = "",
     *,
-    body: Literal["same", "text"] = "same",
+    body: BodyForm = "same",
     **options: Unpack[TranslateOptions],
 ) -> Any:
     """The table with the columns `body`, `losses` and `error` in place of the conversation.
 
-    `table` is a pyarrow Table or RecordBatch, anything that Arrow can import (a frame of Polars or pandas),
-    or a dict of lists, which gives a dict of lists. Bodies take the form in which the conversations came:
-    JSON text, structs or dicts; with `body="text"` they are JSON text. A row that is wrong has an `error`
-    instead of a body. `losses` holds structs of `code`, `severity` and `where`.
+    `table` is a pyarrow Table or RecordBatch, anything that Arrow can import (a frame of Polars or pandas), a
+    dict of lists or a list of dicts, which give their like. Bodies take the form in which the conversations
+    came: JSON text, structs or dicts; with `body="text"` they are JSON text. A row that is wrong has an
+    `error` instead of a body. `losses` holds structs of `code`, `severity` and `where`.
     """
     translator = RowTranslator(Translation(source, target, column, **options))
-    if isinstance(table, Mapping):
-        return _translate_lists(cast(Columns, table), translator, body)
-    return translate_table(arrow_table(table), translator, body)
+    if body not in get_args(BodyForm):
+        raise ConfigError(f"body is 'same' or 'text', not {body!r}")
+    rows = _plain_rows(table, translator.column)
+    if rows is None:
+        return translate_table(arrow_table(table), translator, body)
+    read = (*translator.columns, *OUTPUT)
+    made = [
+        {name: value for name, value in row.items() if name not in read} | _translated(row, translator, body)
+        for row in rows
+    ]
+    if not isinstance(table, Mapping):
+        return made
+    names = [*(name for name in cast(Row, table) if name not in read), *OUTPUT]
+    return {name: [row[name] for row in made] for name in names}
 
 
-def translate_table(table: Table, translate: RowTranslator, body: Literal["same", "text"]) -> Table:
+def translate_table(table: Table, translate: RowTranslator, body: BodyForm) -> Table:
     kind = conversation_type(table.schema, translate.column)
     if body == "text" and not is_text(kind):
         kind = pa.string()
@@ -84,11 +106,15 @@ def report(
     **options: Unpack[TranslateOptions],
 ) -> LossReport:
     """What `translate` would lose; rows are named by their column `id`, or counted from 0."""
-    translator = RowTranslator(Translation(source, target, column, **options))
-    arrow = arrow_table(pa.table(table) if isinstance(table, Mapping) else table)
-    conversation_type(arrow.schema, translator.column)
-    total = LossReport()
-    for name, row in zip(ids_of(arrow, id), rows_of(arrow, translator.columns), strict=True):
+    translator, total = RowTranslator(Translation(source, target, column, **options)), LossReport()
+    rows = _plain_rows(table, translator.column)
+    if rows is None:
+        arrow = arrow_table(table)
+        conversation_type(arrow.schema, translator.column)
+        named = zip(ids_of(arrow, id), rows_of(arrow, translator.columns), strict=True)
+    else:
+        named = ((str(row.get(id, number)), row) for number, row in enumerate(rows))
+    for name, row in named:
         total.add(name, translator(row))
     return total
 
@@ -101,9 +127,13 @@ def table_like(table: Table, columns: Mapping[str, Any]) -> Table:
 def arrow_table(table: Any) -> Table:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return table
-    if hasattr(table, "__arrow_c_stream__"):
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise ConfigError(f"expected a table of Arrow or what becomes one, got {type(table).__name__}")
+    try:
         return pa.table(table)
-    raise ConfigError(f"expected a table of Arrow or what becomes one, got {type(table).__name__}")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # pandas keeps values of any type in a column
+        problem = ": ".join(map(str, reversed(error.args)))
+        raise ConfigError(f"{problem}. Use JSON text, or a list of dicts.") from None
 
 
 def ids_of(table: Table, id: str, first: int = 0) -> Iterator[str]:
@@ -113,24 +143,38 @@ def ids_of(table: Table, id: str, first: int = 0) -> Iterator[str]:
     return map(str, range(first, first + table.num_rows))
 
 
-def _translate_lists(table: Columns, translate: RowTranslator, body: str) -> dict[str, list[Any]]:
-    if translate.column not in table:
-        raise ConfigError(f"no column {translate.column!r}: the table has {', '.join(table)}")
-    used = [name for name in translate.columns if name in table]
-    values = zip(*(table[name] for name in used), strict=True)
-    rows = [(value[0], translate(dict(zip(used, value, strict=True)))) for value in values]
-    kept = {name: [*column] for name, column in table.items() if name not in used}
-    return kept | {
-        "body": [_like(given, row, body) for given, row in rows],
-        "losses": [
-            [
-                {"code": each.code or each.kind, "severity": each.severity, "where": each.where}
-                for each in row.losses
-            ]
-            for _, row in rows
-        ],
-        "error": [row.error for _, row in rows],
-    }
+def _plain_rows(table: Any, column: str) -> Sequence[Row] | None:
+    """Those of a list of dicts, or of a dict of lists; nothing of what is a table of Arrow."""
+    if isinstance(table, Mapping):
+        columns = cast(Mapping[str, Any], table)
+        names, lengths = [*columns], {_length(values) for values in columns.values()}
+        if len(lengths) > 1 or None in lengths:
+            raise ConfigError("a dict has a list for each column, all of one length; a row stands in a list")
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    elif isinstance(table, list | tuple):
+        rows = [*cast(Sequence[Any], table)]
+        if others := [type(row).__name__ for row in rows if not isinstance(row, Mapping)]:
+            raise ConfigError(f"expected a list of dicts, got a list with {others[0]}")
+        names = [*dict.fromkeys(name for row in rows for name in row)]
+    else:
+        return None
+    if column not in names and (rows or isinstance(table, Mapping)):
+        raise ConfigError(no_column(column, "the table has", names))
+    return rows
+
+
+def _length(values: Any) -> int | None:
+    """Of what can be a column."""
+    return len(values) if isinstance(values, Sized) and not isinstance(values, str | bytes) else None
+
+
+def _translated(row: Row, translate: RowTranslator, body: BodyForm) -> dict[str, Any]:
+    made = translate(row)
+    losses = [
+        {"code": each.code or each.kind, "severity": each.severity, "where": each.where}
+        for each in made.losses
+    ]
+    return {"body": _like(row.get(translate.column), made, body), "losses": losses, "error": made.error}
 
 
 def _like(given: Any, row: TranslatedRow, body: str) -> Any:

@@ -197,7 +197,10 @@ def _line(name: str, id: str, rest: Mapping[str, Any], row: TranslatedRow) -> by
         for loss in row.losses
     ]
     line["error"] = row.error
-    return msgspec.json.encode(line) + b"\n"
+    text = msgspec.json.encode(line)
+    if b"\n" in text:  # of a source of many lines; in JSON it can only stand between two values
+        text = text.translate(None, b"\r\n")
+    return text + b"\n"
 
 
 def main() -> None:
