@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,13 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Body
 from dragoman.exchange import Exchange
 from dragoman.gateway import large_bodies
+from dragoman.gateway.handlers.request_reader import RequestReader
 from dragoman.gateway.large_bodies import LARGE, MOST_VALUES, TooManyValues, run_for
+from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.protocols import codec
+from gateway.plain import model_of, send
+from gateway.stands import PROTOCOLS, Stand
+from spoken import SPOKEN, addressed
 
 TEXT = "x" * LARGE
 SAME = {
@@ -113,3 +119,50 @@ def test_messages_are_freed_once_their_request_was_encoded() -> None:
     }  # fmt: skip
     assert exchange.response(reply)["choices"][0]["message"]["content"] == "hi"
     assert exchange.usage is None
+
+
+COUNT_PATHS = {
+    "anthropic": "/v1/messages/count_tokens",
+    "openai-responses": "/v1/responses/input_tokens",
+    "gemini": "/v1beta/models/{model}:countTokens",
+}
+
+
+@pytest.mark.parametrize("upstream", ["openai-chat", "anthropic", "gemini", "hermes"])
+@pytest.mark.parametrize(
+    ("client", "counted"), [*((name, False) for name in PROTOCOLS), *((name, True) for name in COUNT_PATHS)]
+)
+def test_the_loop_reads_no_large_text(
+    client: str, counted: bool, upstream: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither forwarded, translated, estimated nor counted by the upstream."""
+    loops, readers = set[int](), set[int]()
+    read = RequestReader.read
+
+    async def noted(self: RequestReader, request: GatewayRequest) -> RoutedRequest:
+        loops.add(threading.get_ident())
+        return await read(self, request)
+
+    def watched(name: str) -> Any:
+        function = getattr(jsontext, name)
+
+        def call(text: bytes | str) -> Any:
+            if len(text) > LARGE:
+                readers.add(threading.get_ident())
+            return function(text)
+
+        return call
+
+    spoken, model = SPOKEN[client], model_of(upstream)
+    body = {spoken.field: [spoken.says("hello")] * 9000, **spoken.fixed}
+    path, body = addressed(client, body, model)
+    if counted:
+        path = COUNT_PATHS[client].format(model=model)
+    monkeypatch.setattr(RequestReader, "read", noted)
+    for name in ("decode", "split_object", "split_array"):
+        monkeypatch.setattr(jsontext, name, watched(name))
+    sent = jsontext.encode(body)
+    assert len(sent) > LARGE
+    assert send(stand.url, "POST", path, sent).status == 200
+    assert loops
+    assert not loops & readers

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import ConfigError
+from dragoman.core.hosted import HostedCall, HostedCallRecord, HostedResult
 from dragoman.core.losses import Loss
-from dragoman.core.model import Failure
+from dragoman.core.model import Failure, Text
 from dragoman.core.transport import Timeouts
 from dragoman.gateway.request import ExchangeRecord
 from dragoman.recording.file import RecordingFile, pieces_of
@@ -299,3 +300,25 @@ def test_a_reply_that_is_pushed_is_recorded_piece_by_piece() -> None:
         return passed, [piece for _, piece in begun.attempts[-1].pieces]
 
     assert asyncio.run(work()) == ([b"one", b"two"], [b"one", b"two"])
+
+
+def test_texts_beside_the_bodies_hold_no_secret(recorder: Recorder) -> None:
+    """The beginning of the prompt and of the reply in the list, and calls that the gateway executed."""
+    said = "use https://me:pa55word9@h/x and curl -H 'Authorization: Bearer abcdefgh12345678'"
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": said}]}
+    reply = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": said}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+    made = draft("a", json.dumps(body).encode(), json.dumps(reply).encode())
+    arguments = '{"url":"https://h/x?key=SECRET-1","token":"SECRET-2"}'
+    call = HostedCall("call_1", "web_fetch", "web_fetch", arguments)
+    made.hosted.append(HostedCallRecord(call, 1, HostedResult((Text(said),)), 0.0, 0.1))
+    finished(recorder, made)
+    recorder.flush()
+    stored = recorder.store.get("a")
+    assert stored is not None
+    shown = dump_recording(stored)
+    assert "use https" in shown
+    for secret in ("pa55word9", "abcdefgh12345678", "SECRET-1", "SECRET-2"):
+        assert secret not in shown

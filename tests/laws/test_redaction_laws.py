@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,16 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "the query of a URL": lambda secret: {"url": f"https://h/x?a={secret}&b={secret}#end"},
     "a URI": lambda secret: {"fileUri": f"https://h/x?sig={secret}"},
     "Bearer": lambda secret: {"text": f"curl -H 'Authorization: Bearer {secret}'"},
+    "another key": lambda secret: {"secretKey": secret, "Ocp-Apim-Subscription-Key": secret, "pwd": secret},
+    "a list of keys": lambda secret: {"api_keys": [secret, secret], "password": [secret]},
+    "headers as a text": lambda secret: {"headers": f"X-Key: {secret}"},
+    "an endpoint": lambda secret: {"endpoint": f"https://h/x;k={secret}#access_token={secret}"},
+    "the user of a URL with @": lambda secret: {"server_url": f"https://u:p@ss{secret}@h/x"},
+    "a header in a text": lambda secret: {"command": f"curl -H 'X-Api-Key: {secret}' h"},
+    "a line of .env": lambda secret: {"text": f"A=1\nOPENAI_API_KEY={secret}\nB=2"},
+    "an option of a command": lambda secret: {"command": f"mysql --password={secret} db"},
+    "a URL in a text": lambda secret: {"text": f"see https://h/x?a=b&access_token={secret} there"},
+    "a backslash before": lambda secret: {"password": "a\\", "token": secret},
 }  # fmt: skip
 TEXT = st.text(max_size=20).filter(lambda text: SECRET not in text)
 NOISE = st.recursive(
@@ -73,7 +84,96 @@ def test_nothing_else_changes(value: Any):
         assert mask_secrets(data) == data
 
 
-AT_ONCE = {"the user of a URL", "any text with a URL", "Bearer"}  # known by what follows, or by their length
+def streamed(text: str, size: int) -> dict[str, bytes]:
+    """`text` as arguments of a call and as a text, in frames of each protocol, between others."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+
+    def lines(frame: Callable[[str, int], Any]) -> bytes:
+        written: list[bytes] = []
+        for piece in pieces:
+            for text, index in ((piece, 1), ("and more", 2)):
+                written.append(b"data: " + json.dumps(frame(text, index), separators=(",", ":")).encode())
+        return b"\n\n".join([*written, b"data: [DONE]\n\n"])
+
+    return {
+        "anthropic": lines(lambda text, index: {"index": index, "delta": {"partial_json": text}}),
+        "openai-chat": lines(
+            lambda text, index: {
+                "choices": [
+                    {"index": 0, "delta": {"tool_calls": [{"index": index, "function": {"arguments": text}}]}}
+                ]
+            }
+        ),
+        "openai-responses": lines(lambda text, index: {"type": "x", "delta": text, "output_index": index}),
+        "gemini": lines(
+            lambda text, index: {"candidates": [{"index": index, "content": {"parts": [{"text": text}]}}]}
+        ),
+    }
+
+
+@given(place=st.sampled_from(sorted(PLACES)), secret=SECRETS, size=st.integers(1, 40))
+def test_no_secret_is_left_in_a_stream(place: str, secret: str, size: int):
+    """However it is cut into frames, each of which can still be read."""
+    for protocol, data in streamed(json.dumps(PLACES[place](secret)), size).items():
+        masked = mask_secrets(data)
+        assert len(masked) == len(data)
+        texts = [_strings_of(json.loads(line[6:])) for line in masked.split(b"\n\n") if line[6:7] == b"{"]
+        assert "".join(texts[1::2]) == "and more" * len(texts[1::2])
+        assert SECRET not in "".join(texts[::2]), protocol
+
+
+def _strings_of(value: Any) -> str:
+    match value:
+        case dict():
+            return "".join([_strings_of(each) for name, each in value.items() if name != "type"])  # pyright: ignore[reportUnknownVariableType] - any JSON
+        case list():
+            return "".join([_strings_of(each) for each in value])  # pyright: ignore[reportUnknownVariableType] - any JSON
+        case str():
+            return value
+        case _:
+            return ""
+
+
+@given(secret=SECRETS, size=st.integers(1, 10))
+def test_no_known_secret_is_left_in_a_stream(secret: str, size: int):
+    for data in streamed(f"the key is {secret}, they say", size).values():
+        masked = Mask([secret]).data(data)
+        texts = [_strings_of(json.loads(line[6:])) for line in masked.split(b"\n\n") if line[6:7] == b"{"]
+        assert "".join(texts[::2]) == f"the key is {'*' * len(secret)}, they say"
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-abcDEF1234567890xyz", "ghp_abcDEF1234567890xyz", "glpat-abcDEF1234567890xyz"]
+)
+def test_keys_that_say_what_they_are(key: str):
+    masked = mask_secrets(json.dumps({"text": f"it is {key}."}).encode())
+    assert key[-8:].encode() not in masked
+    assert mask_secrets(b'{"text": "task-abcdefghij1234567890"}') == b'{"text": "task-abcdefghij1234567890"}'
+
+
+def test_a_private_key():
+    text = f"-----BEGIN PRIVATE KEY-----\nMII{SECRET}abcdefghijklmnop==\n-----END PRIVATE KEY-----"
+    assert SECRET.encode() not in mask_secrets(json.dumps({"text": text}).encode())
+
+
+READABLE = (
+    "token = get_token()",
+    "password=getpass.getpass(prompt)",
+    "token: str = the_token",
+    "the secret: nobody knows it",
+)
+
+
+@pytest.mark.parametrize("program", READABLE)
+def test_programs_stay_readable(program: str):
+    data = json.dumps({"content": program}).encode()
+    assert mask_secrets(data) == data
+
+
+AT_ONCE = {
+    *("the user of a URL", "any text with a URL", "Bearer", "the user of a URL with @", "a URL in a text"),
+    *("a header in a text", "a line of .env", "an option of a command"),
+}  # known by what follows, or by their length
 
 
 @given(place=st.sampled_from(sorted(PLACES.keys() - AT_ONCE)), cut=st.integers(1, 12))

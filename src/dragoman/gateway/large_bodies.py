@@ -119,10 +119,11 @@ def _read(data: bytes, client: Codec, look: Look | None, recall: Recall | None) 
         return Body(data, client.name, look(data))
     if recall and (outline := recall(client, data)):
         return Body(data, client.name, outline=outline)
-    return Body(data, client.name, wire=_decode_object(data, client.name))
+    return Body(data, client.name, wire=decode_object(data, client.name))
 
 
-def _decode_object(data: bytes, protocol: str) -> Wire:
+def decode_object(data: bytes, protocol: str) -> Wire:
+    """In steps; call it in a thread. Raises WireError."""
     try:
         value = _decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):  # again, for an error that names the place
