@@ -21,8 +21,9 @@ from dragoman.inspector.analysis import (
     window,
 )
 from dragoman.inspector.conversation import conversation_view
+from dragoman.inspector.export import squeezed
 from dragoman.inspector.overview import overview
-from dragoman.inspector.pairs import URL, reply_pairs, request_pairs, silent_fields
+from dragoman.inspector.pairs import URL, repeated_across, reply_pairs, request_pairs, silent_fields
 from dragoman.inspector.sessions import conversation
 from dragoman.inspector.views import Context, stream_view, window_view
 from dragoman.recording.outline import main_argument, outline, prompt_text
@@ -110,6 +111,15 @@ def test_arguments_correspond_however_they_are_spelled() -> None:
     assert reply_pairs(call, {"content": [{"input": {"path": "a.py"}}]}) == [
         ("arguments", "content[0].input")
     ]
+
+
+def test_what_is_repeated_is_found_across_protocols() -> None:
+    """The turn before was sent in another protocol, so that there is no array to compare with."""
+    exchange = Exchange("anthropic", "gemini")
+    got = exchange.request(CLAUDE, model="model-x")
+    pairs = request_pairs("anthropic", CLAUDE, "gemini", got)
+    assert repeated_across(pairs, {"messages": 2, "tools": 2}) == {"contents": 2}
+    assert repeated_across(pairs, {}) == {}
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -333,3 +343,24 @@ def test_a_binary_stream_is_taken_apart_as_its_path_demands() -> None:
     assert [(tick.track, tick.name, tick.text) for tick in timeline(recording)] == [
         ("client", "content_block_delta", event.decode())
     ]
+
+
+SCRIPTS = {
+    "spaces around signs": ("const a = (b, c) => b + c;\n", "let a=(b,c)=>b+c;"),
+    "one parameter": ("each((it) => it.x);\n", "each(it=>it.x);"),
+    "an async function keeps its brackets": ("each(async (it) => it);\n", "each(async(it)=>it);"),
+    "a comment, and an import": ('import { h } from "./dom.js";\n// Why.\nh(); // there\n', "h();"),
+    "texts": (
+        'h("a, b // c", `d, ${e ? `f; ${g}` : ""} => h`);\n',
+        'h("a, b // c",`d, ${e ? `f; ${g}` : ""} => h`);',
+    ),
+    "a regular expression": ('it.replace(/ \\(.*/, "");\n', 'it.replace(/ \\(.*/,"");'),
+    "a division": ("a = (b / 2) / (c / d);\n", "a=(b/2)/(c/d);"),
+    "a last comma": ("f(\n  a,\n  b,\n);\n", "f(a,b);"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_is_squeezed(name: str) -> None:
+    script, expected = SCRIPTS[name]
+    assert squeezed(script).strip() == expected

@@ -21,8 +21,11 @@ from dragoman.inspector.export import compressed_page
 from dragoman.inspector.server import mount_inspector
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import RecordingDraft
+from gateway.hosted_stand import SEARCHED, calls_of, path_and_body, text_of
+from gateway.plain import send
 from gateway.running import running as serving
 from gateway.stands import UPSTREAM_KEY, demo
+from gateway.test_hosted_ways import searching
 from inspector import codex
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -244,7 +247,7 @@ def show(page: Any, running: Running, id: str, tab: str = "Conversation") -> Non
 
 
 def test_the_page_is_small() -> None:
-    assert len(compressed_page()) < 48_000
+    assert len(compressed_page()) < 46_000
 
 
 def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:
@@ -420,6 +423,40 @@ def test_every_visible_field_lights_its_counterpart_or_says_that_it_was_lost(
     assert silent == [], "\n".join(silent)
 
 
+def test_rounds_of_hosted_tools_are_shown(browser: Any) -> None:
+    """Each round with the calls that the gateway ran, its wires, and its place among the attempts."""
+    chat, rome = "openai-chat", ("web_search", '{"query": "rome weather"}')
+    search = calls_of(chat, SEARCHED, stream=True), calls_of(chat, rome, stream=True)
+    recorded = "\n[inspector]\nenabled = true\nkeep = 0\n"
+    problems: list[str] = []
+    with searching(*search, text_of(chat, "18 and 21 degrees.", True), config=recorded) as (stand, _, _):
+        mount_inspector(stand.gateway)
+        path, body = path_and_body("anthropic", True)
+        send(stand.url, "POST", path, json.dumps(body).encode())
+        served = stand.gateway.recorder
+        assert served
+        served.flush()
+        running = Running(stand.url, "k", served, Gate())
+        page = opened(browser, running, problems)
+        show(page, running, served.store.ids()[0])
+        expect = sync_api.expect
+        expect(page.locator(".rule", has_text="Round")).to_have_count(3)
+        expect(page.locator(".card", has_text="rome weather")).to_contain_text("run by the gateway")
+        expect(page.locator(".p-conversation")).to_contain_text("18 and 21 degrees.")
+        expect(page.locator(".dhead")).to_contain_text("3 rounds")
+        page.keyboard.press("6")
+        expect(page.locator(".gr", has_text="round 3")).to_have_count(1)
+        expect(page.locator(".gr", has_text="web_search")).to_have_count(2)
+        page.keyboard.press("4")
+        expect(page.locator(".p-stream")).to_contain_text("18 and 21 degrees.")
+        page.keyboard.press("2")
+        expect(page.locator(".wpane").nth(1)).to_contain_text("messages: [5]")
+        page.select_option("select[aria-label=attempt]", "1")
+        expect(page.locator(".wpane").nth(1)).to_contain_text("messages: [1]")
+        page.context.close()
+    assert problems == []
+
+
 def test_codex_reads_as_a_conversation(page: Any, running: Running) -> None:
     ids = running.codex("codex reads")
     page.goto(f"{running.url}/inspect#/exchanges")
@@ -562,9 +599,9 @@ def test_files_are_downloaded_with_the_key(page: Any, running: Running) -> None:
     id = running.ask("Export me.")
     running.recorder.flush()
     show(page, running, id, "Actions")
-    for name in (f"{id}.exchange.json", f"{id}.html"):
+    for label, name in (("JSON", f"{id}.exchange.json"), ("HTML", f"{id}.html")):
         with page.expect_download() as download:
-            page.click(f"button:has-text('{name}')")
+            page.click(f"button:has-text('This exchange, {label}')")
         assert download.value.suggested_filename == name
         assert b"Export me." in Path(download.value.path()).read_bytes()
 

@@ -30,16 +30,19 @@ from dragoman.core.model import (
 from dragoman.inspector import analysis
 from dragoman.recording.outline import describe_parts, main_argument
 from dragoman.recording.streams import client_framing, reply_parts
-from dragoman.recording.values import Recording, RecordingSummary
+from dragoman.recording.values import RecordedCall, Recording, RecordingSummary
 
 _LONGEST_TEXT = 200_000  # characters of a part
 _MOST_IMAGES = 3_000_000  # characters of base64 in one conversation; more are named, not shown
 
 
 def conversation_view(
-    recording: Recording, turns: Sequence[RecordingSummary], following: Recording | None
+    recording: Recording,
+    turns: Sequence[RecordingSummary],
+    following: Recording | None,
+    before: Recording | None = None,
 ) -> Wire:
-    """`turns`: the exchanges of the conversation up to this one; `following`: the next one."""
+    """`turns`: the exchanges of the conversation up to this one; `following` and `before`: beside it."""
     client = recording.summary.client
     request = analysis.decoded_request(client, analysis.parsed(recording.request.body.data))
     parts = reply_parts(client, recording.reply.body.data, client_framing(recording))
@@ -51,6 +54,8 @@ def conversation_view(
         "system": view.system(),
         "turns": blocks,
         "reply": reply,
+        "rounds": _rounds(recording, view, reply) if recording.hosted else [],
+        "waited_ms": _between(before, recording) if before else None,
         "answers": _answers(recording, following),
         "lives": _lives(request, parts, blocks, recording),
     }
@@ -142,6 +147,45 @@ class _View:
         return shown
 
 
+def _rounds(recording: Recording, view: _View, reply: Sequence[Wire]) -> list[Wire]:
+    """What each round of the upstream said, with what the gateway executed. Calls that are left to the client
+    are those of the reply, with its ids."""
+    answered = [each for each in recording.attempts if each.reply.status < 400 and not each.error]
+    starts = [each.started_ms for each in answered[1:]] + [float("inf")]
+    waiting, rounds = list(recording.hosted), list[Wire]()
+    for attempt, until in zip(answered, starts, strict=True):
+        parts = [
+            view.part("assistant", each)
+            for each in reply_parts(attempt.protocol, attempt.reply.body.data)
+            if not isinstance(each, ToolCall)
+        ]
+        while waiting and waiting[0].began * 1000 < until:
+            parts.append(_executed(waiting.pop(0)))
+        took = (attempt.ended_ms or attempt.started_ms) - attempt.started_ms
+        rounds.append({"name": f"{attempt.provider}:{attempt.model}", "ms": took, "parts": parts})
+    if rounds:
+        rounds[-1]["parts"] += [each for each in reply if each["kind"] == "call"]
+    return rounds
+
+
+def _executed(call: RecordedCall) -> Wire:
+    """A call with its result, as a part."""
+    return {
+        "kind": "call",
+        "id": "",
+        "name": f"{call.server} · {call.name}" if call.server else call.name,
+        "about": main_argument(call.arguments),
+        "arguments": jsontext.decode_object(call.arguments),
+        "raw": call.arguments[:_LONGEST_TEXT],
+        "complete": True,
+        "answer": {
+            "failed": bool(call.error),
+            "ms": call.seconds * 1000,
+            "content": [{"kind": "text", "text": (call.error or call.result)[:_LONGEST_TEXT]}],
+        },
+    }
+
+
 _KINDS = {Text: "text", Reasoning: "reasoning", Refusal: "refusal"}
 
 
@@ -155,20 +199,24 @@ def _spent(turn: RecordingSummary) -> Wire:
     return {"input": turn.input, "output": turn.output, "cost": turn.cost, "ms": turn.ms}
 
 
+def _between(one: Recording, other: Recording) -> float:
+    """Milliseconds from the end of a turn to the begin of the next: its tools did not take longer."""
+    return round((other.summary.time - one.summary.time) * 1000 - (one.summary.ms or 0), 1)
+
+
 def _answers(recording: Recording, following: Recording | None) -> Wire:
     """What became of the calls of this reply: the results that the next turn brought."""
     if following is None:
         return {}
     summary = following.summary
     request = analysis.decoded_request(summary.client, analysis.parsed(following.request.body.data))
-    ended = recording.summary.time + (recording.summary.ms or 0) / 1000
     return {
         part.call_id: {
             "exchange": summary.id,
             "turn": summary.turn,
             "failed": part.failed,
             "size": sum([len(item.text) for item in part.content if isinstance(item, Text)]),
-            "most_ms": round((summary.time - ended) * 1000, 1),  # it did not take longer
+            "most_ms": _between(recording, following),
         }
         for message in (request.messages if request else ())
         for part in message.parts

@@ -6,7 +6,7 @@ equal values are paired. A field without a counterpart belongs to that of its ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -66,6 +66,26 @@ def request_pairs(client: str, sent: Any, upstream: str, got: Any, losses: Seque
     found.update(dict.fromkeys([(loss.where, loss.target) for loss in losses if loss.target]))
     pairs = [pair for pair in found if all(pair)]
     return pairs + _equal(sent, got, {one for one, _ in pairs}, {other for _, other in pairs})
+
+
+def repeated_across(pairs: Iterable[tuple[str, str]], repeated: Mapping[str, int]) -> dict[str, int]:
+    """How many entries at the beginning of the upstream's arrays stand for repeated ones of the client's.
+
+    For a turn whose last one was sent in another protocol: there is no array to compare with.
+    """
+    found: dict[str, int] = {}
+    for one, other in pairs:
+        (mine, at), (theirs, there) = _entry(one), _entry(other)
+        if theirs and at >= repeated.get(mine, 0):
+            found[theirs] = min(there, found.get(theirs, there))
+    return {name: count for name, count in found.items() if count and repeated}
+
+
+def _entry(path: str) -> tuple[str, int]:
+    """The array and the number of `messages[3].content`; no name where there is none."""
+    name, _, rest = path.partition("[")
+    number = rest.partition("]")[0]
+    return (name, int(number)) if number.isdigit() and name.isidentifier() else ("", -1)
 
 
 def reply_pairs(source: Any, target: Any) -> Pairs:

@@ -6,8 +6,9 @@ GET  /inspect/api/exchanges        what is under way, and summaries of what is r
 GET  /inspect/api/live             summaries as they change (SSE)
 GET  /inspect/api/search?q=WORDS   ids of exchanges whose bodies hold the words; ?before=ID goes on
 GET  /inspect/api/exchanges/ID     one exchange; its tabs: /conversation, /wires, /stream, /window, /snippets;
-                                   /all: everything; /exchange.json: the recording; /export.html: one file
-                                   that opens offline; /session.html: the same of its conversation up to it
+                                   /attempts/N/wires: those of an earlier attempt or round; /all: everything;
+                                   /exchange.json: the recording; /export.html: one file that opens offline;
+                                   /session.html: the same of its conversation up to it
 POST /inspect/api/exchanges/ID/plan   a dry run of the request, or of the edited one in the body
 GET  /inspect/api/overview?hours=N, /inspect/api/setup
 """
@@ -143,6 +144,9 @@ class Inspector:
                 await _json(writer, await asyncio.to_thread(self._view, views.whole_view, recording))
             case [tab] if tab in views.TABS:
                 await _json(writer, await asyncio.to_thread(self._view, views.TABS[tab], recording))
+            case ["attempts", number, "wires"] if number.isdigit():
+                tried = views.until(recording, int(number))
+                await _json(writer, await asyncio.to_thread(self._view, views.wires_view, tried))
             case ["plan"]:
                 await self._plan(recording, request)
             case ["exchange.json"]:

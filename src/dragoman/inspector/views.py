@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from dragoman.core.jsontext import is_object
 from dragoman.core.loss_codes import CODES
@@ -15,10 +16,11 @@ from dragoman.core.model import Wire
 from dragoman.core.model_profile import Price
 from dragoman.inspector import analysis
 from dragoman.inspector.conversation import conversation_view
-from dragoman.inspector.pairs import reply_pairs, request_pairs
+from dragoman.inspector.pairs import repeated_across, reply_pairs, request_pairs
 from dragoman.recording.streams import Tick, assembled, client_framing, timeline
 from dragoman.recording.values import (
     RecordedAttempt,
+    RecordedCall,
     RecordedMessage,
     Recording,
     RecordingSummary,
@@ -52,7 +54,8 @@ def head_view(recording: Recording, context: Context) -> Wire:
         "rule": recording.rule,
         "request": _head(recording.request),
         "reply": _head(recording.reply),
-        "attempts": [_attempt(each) for each in recording.attempts],
+        "attempts": [_attempt(each, recording.hosted) for each in recording.attempts],
+        "executed": to_builtins(recording.hosted),
         "losses": sorted(
             [_loss(loss, context.today) for loss in recording.losses], key=lambda it: _RANK[it["severity"]]
         ),
@@ -67,6 +70,8 @@ def wires_view(recording: Recording, context: Context) -> Wire:
     client, upstream = recording.summary.client, attempt.protocol
     sent, got = analysis.parsed(recording.request.body.data), analysis.parsed(attempt.request.body.data)
     old_sent, old_got = _bodies(context.before)
+    pairs = request_pairs(client, sent, upstream, got, recording.losses)
+    repeated = analysis.repeated_entries(old_sent, sent)
     answered, given = (
         assembled(upstream, attempt.reply.body.data),
         assembled(client, recording.reply.body.data, client_framing(recording)),
@@ -76,14 +81,16 @@ def wires_view(recording: Recording, context: Context) -> Wire:
         "upstream_request": {"text": attempt.request.body.text},
         "upstream_reply": {"text": attempt.reply.body.text, "assembled": answered},
         "client_reply": {"text": recording.reply.body.text, "assembled": given},
-        "pairs": request_pairs(client, sent, upstream, got, recording.losses),
+        "pairs": pairs,
         "reply_pairs": reply_pairs(
             answered or analysis.parsed(attempt.reply.body.data),
             given or analysis.parsed(recording.reply.body.data),
         ),
         "repeated": {
-            "client_request": analysis.repeated_entries(old_sent, sent),
-            "upstream_request": analysis.repeated_entries(old_got, got),
+            "client_request": repeated,
+            "upstream_request": repeated_across(pairs, repeated)
+            if context.before and context.before.summary.upstream != upstream
+            else analysis.repeated_entries(old_got, got),
         },
     }
 
@@ -110,7 +117,7 @@ def window_view(recording: Recording, context: Context) -> Wire:
 
 def turns_view(recording: Recording, context: Context) -> Wire:
     until = [each for each in context.turns if each.time <= recording.summary.time]
-    return conversation_view(recording, until, context.following)
+    return conversation_view(recording, until, context.following, context.before)
 
 
 def snippets_view(recording: Recording, context: Context) -> Wire:
@@ -126,9 +133,16 @@ TABS: dict[str, Callable[[Recording, Context], Wire]] = {
 }
 
 
+def until(recording: Recording, number: int) -> Recording:
+    """As if the attempt with this number, from 1, had been the last: its wires are then shown."""
+    return replace(recording, attempts=recording.attempts[:number])
+
+
 def whole_view(recording: Recording, context: Context) -> Wire:
     """The head and all tabs, for an export."""
     tabs = {name: view(recording, context) for name, view in TABS.items()}
+    for number in range(1, len(recording.attempts)):
+        tabs[f"attempts/{number}/wires"] = wires_view(until(recording, number), context)
     return {**head_view(recording, context), "tabs": tabs}
 
 
@@ -159,9 +173,10 @@ def _head(message: RecordedMessage) -> Wire:
     }
 
 
-def _attempt(attempt: RecordedAttempt) -> Wire:
+def _attempt(attempt: RecordedAttempt, executed: Sequence[RecordedCall]) -> Wire:
     failed = attempt.reply.status >= 400
     return {
+        "round": len({call.round for call in executed if call.began * 1000 <= attempt.started_ms}),
         "provider": attempt.provider,
         "protocol": attempt.protocol,
         "model": attempt.model,

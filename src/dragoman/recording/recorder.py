@@ -348,6 +348,7 @@ def _answered_by(draft: RecordingDraft, record: ObservedExchange) -> RecordingSu
         stream=record.stream,
         status=record.status,
         attempts=len(draft.attempts) or record.tries,
+        rounds=len({each.round for each in draft.hosted}),
         providers=tuple([each.provider for each in draft.attempts]),
         tools=record.tools,
         calls=record.calls,

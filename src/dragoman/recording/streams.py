@@ -42,15 +42,20 @@ class Tick(Struct, frozen=True):
 def timeline(recording: Recording) -> list[Tick]:
     """Everything that happened in a streamed reply, in order of time."""
     ticks: list[Tick] = []
-    attempt = recording.answered
-    if attempt and attempt.protocol:
+    begun = 0  # parts of earlier rounds
+    for attempt in recording.attempts:
+        if not attempt.protocol or (attempt is not recording.answered and attempt.reply.status >= 400):
+            continue
+        before = begun
         decoder = protocol(attempt.protocol).codec.stream_decoder(Losses())
         for ms, frame in frames(
             attempt.reply.body, protocol(attempt.protocol).framing, attempt.first_ms or 0.0
         ):
             ticks.append(Tick(ms, "upstream", _name(frame), _text(frame)))
             try:
-                ticks += [_event_tick(ms, event) for event in decoder.feed(frame)]
+                for event in decoder.feed(frame):
+                    begun += isinstance(event, PartStart)
+                    ticks.append(_event_tick(ms, event, before))
             except (DragomanError, RecursionError, ValueError) as error:
                 ticks.append(Tick(ms, "neutral", "error", str(error)))
                 break
@@ -137,7 +142,8 @@ def _rows(events: list[Event]) -> list[Event]:
     return [*ordered, *sequencer.close()]
 
 
-def _event_tick(ms: float, event: Event) -> Tick:
+def _event_tick(ms: float, event: Event, before: int) -> Tick:
+    """`before`: so many parts stand before those of this reply."""
     name = type(event).__name__
     match event:
         case PartStart():
@@ -145,13 +151,14 @@ def _event_tick(ms: float, event: Event) -> Tick:
             label = (
                 f"{type(part).__name__} {part.name}" if isinstance(part, ToolCall) else type(part).__name__
             )
-            return Tick(ms, "neutral", name, f"#{event.index} {label}")
+            return Tick(ms, "neutral", name, f"#{before + event.index} {label}")
         case PartDelta():
-            return Tick(
-                ms, "neutral", name, f"#{event.index} {event.text}" + (" +state" if event.state else "")
-            )
+            state = " +state" if event.state else ""
+            return Tick(ms, "neutral", name, f"#{before + event.index} {event.text}{state}")
         case PartEnd():
-            return Tick(ms, "neutral", name, f"#{event.index}" + ("" if event.complete else " incomplete"))
+            return Tick(
+                ms, "neutral", name, f"#{before + event.index}" + ("" if event.complete else " incomplete")
+            )
         case ResponseEnd():
             return Tick(ms, "neutral", name, f"{event.stop.reason}")
         case ResponseFailed():

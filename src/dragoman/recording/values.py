@@ -81,6 +81,7 @@ class RecordingSummary(Struct, frozen=True, kw_only=True):
     stream: bool = False
     status: int = 0
     attempts: int = 0
+    rounds: int = 0  # in which the gateway executed hosted tools
     providers: tuple[str, ...] = ()  # every provider that was tried, in order
     tools: int = 0
     calls: int = 0

@@ -11,8 +11,8 @@ export async function actions(view) {
   const copies = box("Copy as", "", h("div.in", h("p.btns", Object.entries(snippets).map(([name, text]) => h("button.btn", { onclick: (event) => (copy(text, event.target), (shown.textContent = first(text))) }, icon("copy"), name))), shown));
   if (exported) return h("div.pad", copies);
   const { id } = view.head.summary;
-  const save = (path, name) => h("button.btn", { onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), name);
-  const files = box("Export", "", h("div.in", h("p.btns", save("exchange.json", `${id}.exchange.json`), save("export.html", `${id}.html`), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`) : ""), h("p.muted", "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
+  const save = (path, name, label) => h("button.btn", { onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), label);
+  const files = box("Export", "", h("div.in", h("p.btns", save("exchange.json", `${id}.exchange.json`, "This exchange, JSON"), save("export.html", `${id}.html`, "This exchange, HTML"), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`, "The session, HTML") : ""), h("p.muted", "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
   return h("div.pad", h("div.cards2", copies, files), h("h3", "Edit and replay"), await editor(view));
 }
 

@@ -6,6 +6,7 @@ import { go } from "./state.js";
 
 const MOST_FOLDS = 14; // earlier turns with a line of their own
 const LONG = 60; // lines of an output that are shown at once
+const EXIT = /^(?:Exit code|Process exited with code) (\d+)/m;
 const SHELLS = new Set(["bash", "shell", "exec", "run_shell_command", "local_shell", "exec_command", "execute_command"]);
 
 export async function conversation(view) {
@@ -25,7 +26,8 @@ export async function conversation(view) {
     last ? [page.news(last), last.came.map((it) => page.block(it, "came"))] : h("p.muted", "The request could not be read as a conversation. Wires shows it as it came."),
     h("div.rule", h("b", "Reply"), summary.provider ? h("span.up", `${summary.provider}:${summary.target}`) : "", h("span.faint", running ? "so far" : facts)),
     page.settings(),
-    data.reply.map((it) => page.block(it, "reply")),
+    data.rounds.map((it, i) => [h("div.rule", h("b", `Round ${i + 1}`), h("span.up", it.name), h("span.faint", duration(it.ms))), it.parts.map((part) => page.block(part, "reply", part.answer))]),
+    data.rounds.length ? "" : data.reply.map((it) => page.block(it, "reply")),
     running ? h("span.caret", { "aria-label": "the reply is still under way" }) : data.reply.length ? "" : h("p.muted", summary.error || "The reply holds nothing to read."),
   );
 }
@@ -70,13 +72,14 @@ class Reader {
     const results = turn.came.filter((it) => it.kind === "result").length;
     const tokens = sum(turn.came, (it) => it.tokens);
     const tools = ["added", "removed", "changed"].filter((it) => changed[it]?.length).map((it) => `tools ${it}: ${changed[it].slice(0, 4).join(", ")}`);
-    const facts = [results ? plural(results, "result") : "", `≈ +${number(tokens)} tokens`, summary.cached ? `${number(summary.cached)} read from the cache` : summary.input ? "nothing read from the cache" : "", ...tools].filter(Boolean);
+    const waited = this.data.waited_ms;
+    const facts = [results ? plural(results, "result") : "", results && waited > 0 ? `after ≤ ${duration(waited)}` : "", `≈ +${number(tokens)} tokens`, summary.cached ? `${number(summary.cached)} read from the cache` : summary.input ? "nothing read from the cache" : "", ...tools].filter(Boolean);
     return h("div.rule.new", h("b", `New in turn ${turn.number}`), h("span", facts.join(" · ")), turn.number > 1 ? h("button.linkish", { onclick: () => go({ tab: "Window" }) }, "prefix") : "");
   }
 
   // Losses of settings, which belong to no message.
   settings() {
-    const notes = this.notes((where) => !this.owner(where) && !/^(system|tools|instructions|systemInstruction)\b/.test(where), ["material", "minor"]);
+    const notes = this.notes((where) => !this.owner(where) && !/^(system|tools|instructions|systemInstruction)\b/.test(where), ["material", "minor"], true);
     return notes.length ? h("aside.notes.row-notes", notes) : "";
   }
 
@@ -86,14 +89,14 @@ class Reader {
     return best;
   }
 
-  notes(wanted, severities = ["material", "minor", "cosmetic"]) {
+  notes(wanted, severities = ["material", "minor", "cosmetic"], named = false) {
     const groups = new Map();
     for (const loss of this.losses) {
       if (!severities.includes(loss.severity) || !wanted(loss.where)) continue;
       const key = loss.code || loss.why;
       groups.has(key) ? groups.get(key).count++ : groups.set(key, { loss, count: 1 });
     }
-    return [...groups.values()].map(({ loss, count }) => h("div", { class: `note ${loss.severity}` }, h("div.h", loss.severity, count > 1 ? ` ×${count}` : ""), h("p", inline(loss.why)), h("button.linkish", { onclick: () => this.view.reveal("Losses", { code: loss.code || loss.kind, where: loss.where }) }, h("code", loss.code || loss.kind))));
+    return [...groups.values()].map(({ loss, count }) => h("div", { class: `note ${loss.severity}` }, h("div.h", loss.severity, count > 1 ? ` ×${count}` : "", named ? [" · ", h("code", loss.where)] : ""), h("p", inline(loss.why)), h("button.linkish", { onclick: () => this.view.reveal("Losses", { code: loss.code || loss.kind, where: loss.where }) }, h("code", loss.code || loss.kind))));
   }
 
   block(part, kind, answer) {
@@ -120,7 +123,7 @@ class Reader {
   }
 
   answer(part, answer) {
-    if (answer) return h("div", { class: `foot2 ${answer.failed ? "bad" : "ok"}` }, h("span", icon(answer.failed ? "close" : "ok"), answer.failed ? " failed" : " result"), answer.content.map((it) => this.output(it, part)));
+    if (answer) return h("div", { class: `foot2 ${answer.failed ? "bad" : "ok"}` }, h("span", icon(answer.failed ? "close" : "ok"), answer.failed ? " failed" : " result", answer.ms === undefined ? "" : ` · run by the gateway · ${duration(answer.ms)}`), answer.content.map((it) => this.output(it, part)));
     const later = this.data.answers[part.id];
     if (later) return h("div", { class: `foot2 ${later.failed ? "bad" : "ok"}` }, icon(later.failed ? "close" : "ok"), ` ${later.failed ? "failed" : "answered"} in turn ${later.turn} · ≤ ${duration(Math.max(later.most_ms, 0))} · ${size(later.size)} `, h("button.linkish", { onclick: () => go({ id: later.exchange }) }, "open"));
     return this.view.head.summary.state === "active" || this.data.reply.includes(part) ? h("div.foot2.faint", part.complete ? "no result was recorded yet" : "the arguments are still under way, or were cut off") : "";
@@ -129,7 +132,9 @@ class Reader {
   card(part, { body, foot = "", failed = false, facts = "", isResult = false }) {
     const name = part.name || "result";
     const kind = SHELLS.has(name.toLowerCase()) ? "shell" : /edit|write|patch/i.test(name) ? "pen" : /read|open|cat/i.test(name) ? "file" : "tool";
-    const state = isResult ? h("span", { class: `pill ${failed ? "bad" : "ok"}` }, failed ? "failed" : "ok") : "";
+    const exit = isResult && kind === "shell" && EXIT.exec(part.content.map((it) => it.text).join("\n"))?.[1];
+    failed ||= exit > 0;
+    const state = isResult ? h("span", { class: `pill ${failed ? "bad" : "ok"}` }, exit ? `exit ${exit}` : failed ? "failed" : "ok") : "";
     return h("div", { class: `card${failed ? " bad" : ""}` }, h("div.chead", icon(kind), h("b", name), h("code.about", part.about || ""), h("span.grow"), h("span.faint", facts), state, this.chain(part)), body, foot);
   }
 

@@ -59,6 +59,7 @@ export class ExchangeView extends HTMLElement {
       h("span", it.agent || "unknown client"),
       h("span", h("span.cl", it.client), " → ", h("span.up", it.upstream || "–"), it.upstream === it.client ? " · same protocol" : ""),
       h("span", h("b", it.ms === null ? duration(Date.now() - it.time * 1000) : duration(it.ms)), it.first_ms !== null ? [" · first byte ", h("b", duration(it.first_ms))] : ""),
+      it.rounds ? h("span", h("b", it.rounds + 1), " rounds") : "",
       it.input !== null ? h("span", h("b", number(it.input)), ` in${cached} · `, h("b", number(it.output)), " out") : "",
       it.input !== null ? h("span", { title: it.cost === null ? "the price of this model is not known" : "at the prices of the table" }, it.cost === null ? "cost unknown" : h("b", money(it.cost))) : "",
       h("button.chain", { title: `copy the id ${it.id}`, onclick: (event) => copy(it.id, event.target) }, icon("copy"), " ", it.id.length > 14 ? `${it.id.slice(0, 11)}…` : it.id),

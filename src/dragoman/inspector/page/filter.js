@@ -5,7 +5,7 @@ const FIELDS = {
   provider: (row) => [row.provider, ...row.providers],
   model: (row) => [row.model, row.target],
   agent: (row) => [row.agent],
-  is: (row) => [row.state === "active" ? "running" : row.state, row.stream ? "stream" : "whole", row.attempts > 1 ? "retried" : "", isFallback(row) ? "fallback" : "", row.cut ? "cut" : ""],
+  is: (row) => [row.state === "active" ? "running" : row.state, row.stream ? "stream" : "whole", row.attempts > row.rounds + 1 ? "retried" : "", isFallback(row) ? "fallback" : "", row.cut ? "cut" : ""],
   loss: (row) => [...Object.keys(row.losses), ...row.codes],
   tool: (row) => row.tool_names,
   session: (row) => [row.session],

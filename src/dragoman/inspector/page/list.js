@@ -123,7 +123,6 @@ export class ExchangeList extends HTMLElement {
   }
 
   session({ group, members, top }) {
-    const total = (read) => sum(members, (it) => read(it) || 0);
     const running = members.some((it) => it.state === "active");
     const open = !this.folded.has(group.name);
     const toggle = () => (open ? this.folded.add(group.name) : this.folded.delete(group.name), this.refilter());
@@ -148,7 +147,7 @@ export class ExchangeList extends HTMLElement {
       h("span.dot", mark(row)),
       h("span.tn", alone ? avatar(row.agent) : group.start === row.start ? row.turn || "" : "·"),
       h("span.prev", status, text),
-      h("span.route", !alone && row.turn > 1 ? "" : [row.model, h("i", " → ")], row.provider ? [row.provider, h("i", ":"), row.target] : h("i", row.state === "active" ? "…" : "not sent"), isFallback(row) ? h("i", " fallback") : ""),
+      h("span.route", (!alone && row.turn > 1) || row.model === `${row.provider}:${row.target}` ? "" : [row.model, h("i", " → ")], row.provider ? [row.provider, h("i", ":"), row.target] : h("i", row.state === "active" ? "…" : "not sent"), isFallback(row) ? h("i", " fallback") : ""),
       waterfall(row, alone ? null : group, this.longest),
       h("span.tok", row.input === null ? "–" : [short(row.input), h("span.out", ` → ${number(row.output)}`)]),
       h("span.cost", money(row.cost)),

@@ -38,16 +38,13 @@ function group(view, members, open, here) {
   const code = first.code || first.kind;
   const summary = [h("span.ltitle", h("code", code), h("span.mean", first.meaning || first.why)), h("span.cnt", `${number(members.length)}× here · ${number(first.today)} today`)];
   return fold(`lrow ${first.severity}${here ? " here" : ""}`, summary, () => {
-    const list = h("div", members.slice(0, MOST_PLACES).map((it) => place(view, it)));
+    const alike = members.length > 1 && members.every((it) => it.why === first.why);
+    const place = (it) => h("div.from", h("button.place", { title: "show in wires", data: { where: it.where }, onclick: () => view.reveal("Wires", { path: it.where, target: it.target }) }, h("span.p", it.where), it.value || "—"), alike && !it.target && it.kind !== "dropped" ? "" : [h("span.ar", "→"), h("div", { class: it.kind === "dropped" ? "none" : "" }, h("span.p", it.target || (it.kind === "dropped" ? "not sent" : it.kind)), alike ? "" : h("span.why", it.why))]);
+    const list = h("div", alike ? h("p.why", first.why) : "", members.slice(0, MOST_PLACES).map(place));
     if (members.length > MOST_PLACES) {
-      const more = h("button.more", { onclick: () => (more.remove(), list.append(...members.slice(MOST_PLACES).map((it) => place(view, it)))) }, `${plural(members.length - MOST_PLACES, "more place")}`);
+      const more = h("button.more", { onclick: () => (more.remove(), list.append(...members.slice(MOST_PLACES).map(place))) }, `${plural(members.length - MOST_PLACES, "more place")}`);
       list.append(more);
     }
     return h("div.occ", list, first.advice ? h("p.advice", icon("bulb"), first.advice) : "", h("p.links", h("a", { href: address({ id: "", q: `loss:${code}` }) }, "All exchanges with it")));
   }, open, { code });
-}
-
-function place(view, loss) {
-  const target = h("div", { class: loss.kind === "dropped" ? "none" : "" }, h("span.p", loss.target || (loss.kind === "dropped" ? "not sent" : loss.kind)), h("span.why", loss.why));
-  return h("div.from", h("button.place", { title: "show in wires", data: { where: loss.where }, onclick: () => view.reveal("Wires", { path: loss.where, target: loss.target }) }, h("span.p", loss.where), loss.value || "—"), h("span.ar", "→"), target);
 }

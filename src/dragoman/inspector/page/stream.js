@@ -5,7 +5,6 @@ import { box, duration, empty, h, icon, metric, number, replace, scroller, sum, 
 import { markdown } from "./markdown.js";
 
 const TRACKS = { upstream: 20, neutral: 46, client: 88 };
-const WIDTH = 1000; // of the drawing; it is stretched
 const LEFT = 70;
 const KINDS = { Text: "text", Reasoning: "reason", ToolCall: "call" };
 
@@ -19,6 +18,7 @@ export async function stream(view) {
 class Stream {
   constructor(view, ticks, frames) {
     Object.assign(this, { view, ticks, options: (view.options.stream ||= { zoom: "all", at: null }) });
+    this.width = Math.max(360, view.panel.clientWidth - 28);
     const { summary } = view.head;
     const running = summary.state === "active";
     this.at = running || this.options.at === null ? ticks.length - 1 : Math.min(this.options.at, ticks.length - 1);
@@ -60,11 +60,11 @@ class Stream {
 
   draw() {
     const [from, to] = this.range;
-    const x = (ms) => LEFT + ((Math.min(Math.max(ms, from), to) - from) / Math.max(to - from, 1)) * (WIDTH - LEFT - 10);
+    const x = (ms) => LEFT + ((Math.min(Math.max(ms, from), to) - from) / Math.max(to - from, 1)) * (this.width - LEFT - 10);
     const inside = this.ticks.map((it, i) => [it, i]).filter(([it]) => it.ms >= from && it.ms <= to);
     const bottom = 112;
     const path = (track, long) => inside.filter(([it]) => it.track === track).map(([it]) => `M${x(it.ms).toFixed(1)} ${TRACKS[track]}v${long}`).join("");
-    const labels = ticksOf(from, to).map((ms) => [svg("line.grid", { x1: x(ms), x2: x(ms), y1: 14, y2: bottom }), svg("text", { x: x(ms), y: bottom + 14, "text-anchor": "middle" }, duration(ms))]);
+    const labels = ticksOf(from, to, this.width / 160).map((ms) => [svg("line.grid", { x1: x(ms), x2: x(ms), y1: 14, y2: bottom }), svg("text", { x: x(ms), y: bottom + 14, "text-anchor": "middle" }, duration(ms))]);
     const gaps = this.gaps.filter(([a, b]) => b > from && a < to).map(([a, b]) => [svg("rect.gap", { x: x(a), y: 14, width: Math.max(x(b) - x(a), 1), height: bottom - 14 }), x(b) - x(a) > 70 ? svg("text.gaptext", { x: (x(a) + x(b)) / 2, y: 10, "text-anchor": "middle" }, `gap ${duration(b - a)}`) : ""]);
     const parts = partsOf(this.ticks, this.end).filter((it) => it.end >= from && it.begin <= to).map((it) => {
       const width = Math.max(x(it.end) - x(it.begin), 3);
@@ -74,10 +74,10 @@ class Stream {
     this.x = x;
     const first = this.first >= from && this.first <= to ? [svg("line.first", { x1: x(this.first), x2: x(this.first), y1: 12, y2: bottom }), this.first - from > (to - from) / 30 ? svg("text.firsttext", { x: x(this.first) + 4, y: 10 }, "first byte") : ""] : [];
     const wait = this.options.zoom === "all" && x(this.first) - LEFT > 130 ? svg("text", { x: (LEFT + x(this.first)) / 2, y: 63, "text-anchor": "middle" }, `waiting ${duration(this.first)}`) : "";
-    replace(this.axis, svg("svg", { viewBox: `0 0 ${WIDTH} ${bottom + 20}`, role: "img", "aria-label": "frames over time" }, labels, gaps, Object.entries(TRACKS).map(([name, y]) => svg("text.lab", { x: 0, y: y + (name === "neutral" ? 17 : 13) }, name === "neutral" ? "parts" : name)), svg("path.tu", { d: path("upstream", 18) }), parts, svg("path.tc", { d: path("client", 18) }), wait, first, this.cursor));
+    replace(this.axis, svg("svg", { viewBox: `0 0 ${this.width} ${bottom + 20}`, role: "img", "aria-label": "frames over time" }, labels, gaps, Object.entries(TRACKS).map(([name, y]) => svg("text.lab", { x: 0, y: y + (name === "neutral" ? 17 : 13) }, name === "neutral" ? "parts" : name)), svg("path.tu", { d: path("upstream", 18) }), parts, svg("path.tc", { d: path("client", 18) }), wait, first, this.cursor));
     this.axis.firstChild.addEventListener("click", (event) => {
       const box = this.axis.firstChild.getBoundingClientRect();
-      const ms = from + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 10) * (to - from);
+      const ms = from + (((event.clientX - box.left) / box.width) * this.width - LEFT) / (this.width - LEFT - 10) * (to - from);
       this.step(this.ticks.reduce((best, it, i) => (Math.abs(it.ms - ms) < Math.abs(this.ticks[best].ms - ms) ? i : best), 0), true);
     });
   }
@@ -125,8 +125,8 @@ function median(values) {
   return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
 }
 
-function ticksOf(from, to) {
-  const rough = (to - from) / 6;
+function ticksOf(from, to, most) {
+  const rough = (to - from) / most;
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
   const step = [1, 2, 5, 10].map((it) => it * power).find((it) => it >= rough) || power;
   const out = [];

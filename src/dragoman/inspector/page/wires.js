@@ -9,8 +9,9 @@ const STEP = /[^.[\]]+|\[\d+\]/g;
 const MOST_OPENED = 80; // marks whose parents are opened at once
 
 export async function wires(view) {
-  const data = await view.tab("wires");
-  const options = (view.options.wires ||= { reply: false, only: false });
+  const tries = view.head.attempts.length;
+  const options = (view.options.wires ||= { reply: false, only: false, attempt: tries });
+  const data = await view.tab(options.attempt < tries ? `attempts/${options.attempt}/wires` : "wires");
   const target = view.target;
   view.target = null;
   if (/\s/.test(target?.path || "")) described(target, data, options);
@@ -43,10 +44,11 @@ class Wires {
     const names = options.reply ? ["upstream_reply", "client_reply"] : ["client_request", "upstream_request"];
     const pairs = options.reply ? data.reply_pairs : data.pairs;
     const { summary, attempts, losses } = view.head;
-    const last = attempts.at(-1);
+    const last = attempts[options.attempt - 1];
     const values = names.map((name) => parse(data[name]));
     if (!options.reply && last?.url && values[1] && typeof values[1] === "object") values[1] = { $url: `${last.method} ${last.url.replace(/^https?:\/\/[^/]+/, "")}`, ...values[1] };
-    this.panes = values.map((value, side) => new Pane(this, side, value, marksOf(value, losses, side ? "target" : "where"), options.reply ? {} : data.repeated[names[side]] || {}));
+    const counterparts = new Map(pairs);
+    this.panes = values.map((value, side) => new Pane(this, side, value, marksOf(value, losses, side, counterparts), options.reply ? {} : data.repeated[names[side]] || {}));
     this.maps = [new Map(), new Map()];
     for (const [one, other] of pairs) {
       if (!this.maps[0].has(one)) this.maps[0].set(one, other);
@@ -56,13 +58,14 @@ class Wires {
     for (const [one, other] of pairs) if (this.panes[0].isNew(one)) this.panes[1].expose(other);
     const title = { client_request: ["cl", `Client sent · ${summary.client}`], upstream_request: ["up", `Upstream got · ${last?.protocol || "nothing was sent"}`], upstream_reply: ["up", `Upstream answered · ${last?.protocol || ""}`], client_reply: ["cl", `Client got · ${summary.client}`] };
     const heads = names.map((name) => h("h3", h("i", { class: title[name][0] }), title[name][1], h("small", data[name].text ? size(data[name].text.length) : "", data[name].assembled ? " · put together from its frames" : "")));
+    const tries = attempts.length < 2 ? "" : h("select.sel", { "aria-label": "attempt", onchange: (event) => ((options.attempt = Number(event.target.value)), view.show("Wires")) }, attempts.map((it, i) => h("option", { value: i + 1, selected: i + 1 === options.attempt }, `${attempts.at(-1).round ? `Round ${it.round + 1}` : `Attempt ${i + 1}`} · ${it.provider} ${it.status || ""}`)));
     const choose = (reply) => () => ((options.reply = reply), view.show("Wires"));
     this.search = h("input", { placeholder: "search both wires", "aria-label": "search both wires", value: options.search || "", oninput: () => this.find(), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
     this.only = h("button.btn.ghost", { "aria-pressed": String(options.only), onclick: () => ((options.only = !options.only), this.only.setAttribute("aria-pressed", String(options.only)), this.draw()) }, "Only differences");
     this.lines = svg("svg.links", { "aria-hidden": "true" });
     this.bar = h("div.reason-bar", { "aria-live": "polite" });
     this.element = h("div.wirebox",
-      h("div.wbar", h("div.seg", h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), h("label.filter", icon("search"), this.search), h("span.legend", ["dropped", "changed", "invented"].map((it) => h("span", h("i", { class: it }), it))), h("span.grow"), this.only, h("button.btn", { onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
+      h("div.wbar", h("div.seg", h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), tries, h("label.filter", icon("search"), this.search), h("span.legend", ["dropped", "changed", "invented"].map((it) => h("span", h("i", { class: it }), it))), h("span.grow"), this.only, h("button.btn", { onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
       h("div.wires", h("div.wcol", heads[0], this.panes[0].element), h("div.wgap", this.lines), h("div.wcol", heads[1], this.panes[1].element)),
       this.bar,
     );
@@ -256,8 +259,6 @@ class Pane {
   expose(path) {
     for (let at = parent(path); at; at = parent(at)) this.open.add(at);
     if (this.isRepeated(path)) this.open.add(`${/^[^[]+/.exec(path)[0]}#`);
-    const match = /^(.*)\[(\d+)\]$/.exec(path);
-    if (match && Number(match[2]) >= PORTION) this.more.set(match[1], Number(match[2]) + 1);
     for (let at = path; at; at = parent(at)) {
       const inside = /^(.*)\[(\d+)\]$/.exec(at);
       if (inside && Number(inside[2]) >= (this.more.get(inside[1]) || PORTION)) this.more.set(inside[1], Number(inside[2]) + 1);
@@ -415,10 +416,12 @@ function shown(value) {
   return text.length > 20000 ? `${text.slice(0, 20000)}…` : text;
 }
 
-function marksOf(value, losses, field) {
+// What was invented stands on the right, if anything there corresponds to its place.
+function marksOf(value, losses, side, counterparts) {
   const marks = {};
   for (const loss of losses) {
-    const path = loss[field] || (field === "target" && loss.kind === "invented" ? loss.where : "");
+    const across = loss.target || (loss.kind === "invented" && (counterparts.get(loss.where) || loss.where));
+    const path = side ? across : loss.kind === "invented" && counterparts.has(loss.where) ? "" : loss.where;
     if (path && resolves(value, path)) marks[path] ||= loss;
   }
   return marks;
