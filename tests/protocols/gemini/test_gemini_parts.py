@@ -54,6 +54,21 @@ PARTS = {
         [],
     ),
     "call without id": ({"functionCall": {"name": "f", "args": {}}}, ToolCall("", "f", "{}"), []),
+    "call whose arguments came value by value": (
+        {
+            "functionCall": {
+                "name": "f",
+                "partialArgs": [
+                    {"jsonPath": "$.n", "numberValue": 1},
+                    {"jsonPath": "$.a.b", "stringValue": "x", "willContinue": True},
+                    {"jsonPath": "$.a.b", "stringValue": "y"},
+                ],
+                "willContinue": False,
+            }
+        },
+        ToolCall("", "f", '{"n":1,"a":{"b":"xy"}}'),
+        [],
+    ),
     "G64 call without arguments": ({"functionCall": {"name": "f"}}, ToolCall("", "f", ""), []),
     "image": (
         {"inlineData": {"mimeType": "image/png", "data": PNG}},

@@ -54,6 +54,7 @@ SAME = {
             {"text": "hm", "thought": True},
             {"text": "a", "thoughtSignature": "c2ln"},
             {"functionCall": {"id": "1", "name": "f", "args": {"n": 1}}, "thoughtSignature": "c2ln"},
+            {"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.n", "numberValue": 1}]}},
             {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
             {"toolCall": {"id": "1", "toolType": "GOOGLE_SEARCH_WEB"}, "thoughtSignature": "c2ln"},
             finishReason="STOP",

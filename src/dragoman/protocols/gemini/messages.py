@@ -7,6 +7,7 @@ consecutive messages of one role become one content.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
-from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, signed
+from dragoman.protocols.gemini.parts import decode_parts, encode_part, encode_result, executed, signed
 from dragoman.protocols.gemini.wire import (
     NO_EXTRAS,
     PROTOCOL_NAME,
@@ -75,14 +76,42 @@ class _ContentReader(DecodeRun):
     def feed(self, items: Sequence[Any], /) -> list[Message]:
         messages = DecodeRun.feed(self, items)
         if self.rejoins:
-            self.waiting += messages
+            self.waiting += _executed(messages, items, self.losses)
             return []
-        if any(_is_trailer(part) for message in messages for part in message.parts):
+        if any(
+            _is_trailer(part) or _is_answer(part, message) for message in messages for part in message.parts
+        ):
             raise Restart
         return messages
 
     def close(self) -> Sequence[Message]:
         return _rejoined(tuple(self.waiting)) if self.waiting else ()
+
+
+def _is_answer(part: AnyPart, message: Message) -> bool:
+    return type(part) is ToolResult and message.role == "assistant"
+
+
+def _executed(messages: list[Message], contents: Sequence[Any], losses: Losses) -> list[Message]:
+    """`messages` with the calls that Gemini ran, where a client made a content of every chunk of a stream."""
+    if not any(_is_answer(part, message) for message in messages for part in message.parts):
+        return messages
+    joined: list[Message] = []
+    for role, several in groupby(zip(messages, contents, strict=True), lambda each: each[0].role):
+        run = [*several]
+        if role == "assistant":
+            decoded = [part for message, _ in run for part in message.parts]
+            wires = [wire for _, content in run for wire in _as_array(content.get("parts"))]
+            parts = iter(executed(decoded, wires, True, losses))
+            joined += [replace(message, parts=tuple(islice(parts, len(message.parts)))) for message, _ in run]
+        else:
+            joined += [message for message, _ in run]
+    return joined
+
+
+def _as_array(parts: Any) -> Sequence[Any]:
+    """Some clients send one part, or a string."""
+    return parts if is_array(parts) else [parts] if parts else ()
 
 
 def _decode_content(content: Any, where: str, losses: Losses) -> Message:

@@ -36,6 +36,7 @@ from dragoman.core.model import (
 from dragoman.core.seal import seal_state, unseal_state
 from dragoman.protocols.gemini.hosted import decode_foreign
 from dragoman.protocols.gemini.media import decode_file, decode_inline, encode_media
+from dragoman.protocols.gemini.partial_arguments import PartialArguments
 from dragoman.protocols.gemini.wire import (
     NO_EXTRAS,
     PROTOCOL_NAME,
@@ -48,6 +49,7 @@ from dragoman.protocols.gemini.wire import (
 from dragoman.transforms.arguments import report_raw
 
 _SPECIAL = frozenset({"output", "error"})
+_PIECES = frozenset({"partialArgs", "willContinue"})  # read, and kept for Gemini
 _INSIDE = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 
 
@@ -168,12 +170,16 @@ def _decode_call(fields: Fields, state: State | None, losses: Losses) -> ToolCal
     if call is None:
         raise WireError(PROTOCOL_NAME, fields.path("functionCall"), "expected an object, got nothing")
     id, name, arguments = call.text("id"), call.need("name", str), decode_arguments(call)
-    rest = call.extras(losses)[PROTOCOL_NAME]
+    rest = call.extras(losses, quiet=_PIECES)[PROTOCOL_NAME]
     extras = fields.extras(losses, quiet=QUIET_PART)
     if rest:
         extras[PROTOCOL_NAME]["functionCall"] = rest
-    text = "" if arguments is None else printed(arguments, call.path("args"))
-    return ToolCall(id, name, text, state=state, where=fields.where, extras=extras)
+    text, complete = "" if arguments is None else printed(arguments, call.path("args")), True
+    if not arguments and (pieces := rest.get("partialArgs")):
+        partial = PartialArguments()
+        partial.add(pieces, call.path("partialArgs"))
+        text, complete = partial.text(), partial.complete
+    return ToolCall(id, name, text, complete=complete, state=state, where=fields.where, extras=extras)
 
 
 def decode_arguments(call: Fields) -> Wire | list[Any] | None:
@@ -184,7 +190,7 @@ def decode_arguments(call: Fields) -> Wire | list[Any] | None:
 def _encode_call(call: ToolCall, extras: Wire, losses: Losses) -> Wire:
     wire: Wire = {"id": call.id} if call.id else {}
     wire["name"] = call.name
-    if call.arguments or not is_native(call):
+    if "partialArgs" not in extras.get("functionCall", ()) and (call.arguments or not is_native(call)):
         wire["args"] = encode_arguments(call, losses)
     return {**extras, "functionCall": wire | extras.get("functionCall", {})}
 
