@@ -152,3 +152,14 @@ def test_an_order_to_edit_is_not_carried_out() -> None:
 def test_a_request_is_translated_as_before() -> None:
     made = Exchange("openai-chat", "anthropic").request(record((HELLO, ANSWER), "openai-chat"))
     assert made["messages"][-1] == {"role": "user", "content": "(conversation continues)"}
+
+
+@pytest.mark.parametrize("target", protocols())
+def test_a_budget_of_thinking_needs_no_max_tokens(target: str) -> None:
+    """Anthropic demands both; a record has what it has."""
+    config = {"thinkingConfig": {"thinkingBudget": 128}}
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "generationConfig": config}
+    sent = Exchange("gemini", target, transcript=True).request(body, model="claude-sonnet-4-5")
+    if target == "anthropic":
+        assert "max_tokens" not in sent
+        assert sent["thinking"] == {"type": "enabled", "budget_tokens": 128}

@@ -227,6 +227,8 @@ def _encode_budget(
         why = "The message that goes on does not begin with thinking of this model."
         losses.dropped(where, why, f"setting.{where}")
         return None
+    if "max_tokens" not in body:  # a transcript needs none
+        return {"type": "enabled", "budget_tokens": budget}
     most, fitted = body["max_tokens"], max(budget, _LEAST_BUDGET)
     if most <= _LEAST_BUDGET:
         why = f"max_tokens leaves no room for thinking. The least budget is {_LEAST_BUDGET}."
