@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own, read_body, string
+from dragoman.core.fields import Fields, describe, own, read_body, string, whole_seconds
 from dragoman.core.losses import Losses
 
 Read = Callable[[Fields], Any]
@@ -24,6 +24,7 @@ TAKEN: dict[str, tuple[Any, Read, Any, Any]] = {
     "a number": (1.5, lambda f: f.number("a"), 1.5, None),
     "a whole number": (10.0, lambda f: f.integer("a"), 10, None),
     "a list": ([1], lambda f: f.list("a"), [1], None),
+    "null as R writes it": ({}, lambda f: f.take("a", str), None, {"a": None}),
     "an object": ({"b": 1}, lambda f: f.object("a"), {"b": 1}, None),
     "anything": (3, lambda f: f.any("a"), 3, None),
     "anything but null": (None, lambda f: f.any("a"), None, {"a": None}),
@@ -144,3 +145,20 @@ def test_a_table_reads_what_is_there() -> None:
     }
     assert fields.read(table) == {"second": 2, "first": "x", "third": None}
     assert fields.rest == {"unknown": 1, "c": None}
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [
+        (1_753_879_075, 1_753_879_075),
+        (1_753_879_075.9, 1_753_879_075),
+        (1_753_879_075_170, 1_753_879_075),
+        (1_753_879_075_170_000_000, 1_753_879_075),
+        (-1, 0),
+        (float("inf"), 0),
+        (True, 0),
+        ("2025", 0),
+    ],
+)
+def test_times_of_servers_are_seconds(time: Any, seconds: int) -> None:
+    assert whole_seconds(time) == seconds

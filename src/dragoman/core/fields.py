@@ -53,7 +53,10 @@ class Fields:
         if value is None:
             return None
         if type(value) is not kind:
-            raise self.wrong(key, kind.__name__, value)
+            if value != {}:
+                raise self.wrong(key, kind.__name__, value)
+            value = self.rest[key] = None  # R writes null as {}
+            return value
         del self.rest[key]
         return value
 
@@ -231,12 +234,17 @@ def describe(value: Any) -> str:
             return f"a {type(value).__name__}"
 
 
+_LAST_SECOND = 253_402_300_799  # of the year 9999
+
+
 def whole_seconds(time: Any) -> int:
-    """A time in seconds, which some servers give with a fraction; 0 for anything else."""
-    if type(time) is int:
-        return time
-    is_number = isinstance(time, _NUMBERS) and type(time) is not bool
-    return int(time) if is_number and time == time and abs(time) != _INFINITE else 0
+    """A time in seconds, which some servers give with a fraction or in milliseconds; 0 for anything else."""
+    if type(time) is not int:
+        is_number = isinstance(time, _NUMBERS) and type(time) is not bool
+        time = int(time) if is_number and time == time and abs(time) != _INFINITE else 0
+    while time > _LAST_SECOND:
+        time //= 1000
+    return max(time, 0)
 
 
 def own(extras: Extras | None, protocol: str) -> Wire:

@@ -164,6 +164,13 @@ REQUESTS: dict[str, tuple[dict[str, Any], list[str]]] = {
                     "content": [
                         {"toolUse": {"type": "server_tool_use", "toolUseId": "t", "name": "n", "input": {}}},
                         {
+                            "toolResult": {
+                                "type": "nova_grounding_result",
+                                "toolUseId": "t",
+                                "content": [{"text": "[HIDDEN]"}],
+                            }
+                        },
+                        {
                             "citationsContent": {
                                 "content": [{"text": "So."}],
                                 "citations": [{"title": "T", "location": {"documentChar": {"start": 1}}}],
@@ -173,7 +180,11 @@ REQUESTS: dict[str, tuple[dict[str, Any], list[str]]] = {
                 },
             ]
         },
-        ["messages[1].content[0]", "messages[1].content[1].citationsContent.citations[0]"],
+        [
+            "messages[1].content[0]",
+            "messages[1].content[1]",
+            "messages[1].content[2].citationsContent.citations[0]",
+        ],
     ),
     "blocks that are newer than this code": (
         request({"text": "a"}, {"hologram": {}}),

@@ -277,6 +277,16 @@ def test_the_first_choice_is_the_reply() -> None:
     assert CODEC.encode_response(response, Losses()) == body
 
 
+def test_calls_in_a_choice_of_their_own_belong_to_the_text() -> None:
+    """GitHub Copilot splits what Claude says in this way, without an index."""
+    body = completion({"content": "Let me look."}, "tool_calls")
+    calls = {"role": "assistant", "tool_calls": [call("1", "f", '{"a":1}')]}
+    body["choices"] = [body["choices"][0], {"finish_reason": "tool_calls", "message": calls}]
+    response, losses = decode(body)
+    assert [bare(part) for part in response.parts] == [Text("Let me look."), ToolCall("1", "f", '{"a":1}')]
+    assert (response.stop.reason, losses) == ("tool_calls", [])
+
+
 def test_a_nameless_call_is_reported_and_left_out() -> None:
     response, losses = decode(completion({"content": None, "tool_calls": [call("c1", ""), call("c2", "g")]}))
     assert [bare(part) for part in response.parts] == [ToolCall("c2", "g", "{}")]
@@ -322,6 +332,24 @@ USAGES: dict[str, tuple[Wire, Usage]] = {
             "completion_tokens_details": {"reasoning_tokens": 20},
         },
         Usage(9, 22, 0, 0, 20),
+    ),
+    "what was heard in the total only (Mistral)": (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 248,
+            "total_tokens": 632,
+            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 375},
+        },
+        Usage(384, 248),
+    ),
+    "what was heard is in the prompt (OpenAI)": (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "total_tokens": 11,
+            "prompt_tokens_details": {"audio_tokens": 5},
+        },
+        Usage(9, 2),
     ),
     "d14 cached tokens beside the input (xAI)": (
         {

@@ -191,8 +191,10 @@ def encode_input(call: ToolCall, losses: Losses) -> Any:
     return {"_raw_arguments": call.arguments}
 
 
-def _decode_result(outer: Fields, block: Wire, losses: Losses) -> ToolResult:
+def _decode_result(outer: Fields, block: Wire, losses: Losses) -> ToolResult | None:
     fields = outer.need_fields("toolResult")
+    if fields.rest.get("type"):
+        return None  # Bedrock ran the call itself
     content, where = fields.list("content") or [], fields.path("content")
     items = [_decode_item(item, f"{where}[{i}]", losses) for i, item in enumerate(content)]
     id, failed = fields.need("toolUseId", str), fields.take("status", str) == "error"

@@ -13,7 +13,7 @@ from msgspec import ValidationError, convert, to_builtins
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import ABSENT, Fields, report_counts, whole_seconds
+from dragoman.core.fields import ABSENT, Fields, report_counts, rows, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_stop_sequence, report_unknown_stop
 from dragoman.core.model import AnyPart, Refusal, Request, Response, Stop, ToolCall, Usage, Wire, whole_usage
@@ -46,6 +46,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     choices = fields.list("choices")
     if not choices:
         raise WireError(PROTOCOL_NAME, "choices", "expected an array with a choice, got nothing")
+    choices = _rejoined(choices)
     choice = Fields(choices[0], "choices[0]", PROTOCOL_NAME)
     message = choice.fields("message")
     if message is None:
@@ -77,6 +78,19 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         whole_seconds(created),
         extras=extras,
     )
+
+
+def _rejoined(choices: list[Any]) -> list[Any]:
+    """GitHub Copilot makes one choice of Claude's text and another of the calls that belong to it."""
+    first, *others = choices
+    if not others or not is_object(first) or first.get("finish_reason") != "tool_calls":
+        return choices
+    messages = [choice.get("message") for choice in rows(choices)]
+    calls = [call for message in messages if is_object(message) for call in rows(message.get("tool_calls"))]
+    message = messages[0]
+    if not calls or not is_object(message) or message.get("tool_calls"):
+        return choices
+    return [{**first, "message": {**message, "tool_calls": calls}}]
 
 
 def report_logprobs(logprobs: Any, losses: Losses) -> None:
@@ -197,12 +211,15 @@ def report_usage(usage: Wire, losses: Losses) -> None:
 
 
 def usage_of(counts: Counts) -> Usage:
-    """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32)."""
+    """Gemini's Chat endpoint counts reasoning in the total only, and not in `completion_tokens` (G32), and
+    Mistral what it heard, not in `prompt_tokens`."""
     before, after = counts.prompt_tokens_details, counts.completion_tokens_details
     input, output = counts.prompt_tokens, counts.completion_tokens
     reasoning = (after.reasoning_tokens if after else 0) or counts.reasoning_tokens
     missing = counts.total_tokens - input - output
-    if missing > 0:
+    if missing > 0 and before and missing == before.audio_tokens:
+        input += missing
+    elif missing > 0:
         output, reasoning = output + missing, max(reasoning, missing)
     cached = before.cached_tokens if before else 0
     if not cached and (counts.prompt_cache_hit_tokens or counts.cached_tokens or counts.num_cached_tokens):

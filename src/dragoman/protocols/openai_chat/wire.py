@@ -160,6 +160,7 @@ class ReceivedChoice(CompletionChoice, frozen=True, forbid_unknown_fields=True, 
 class InputCounts(Struct, frozen=True, gc=False):
     cached_tokens: Count = 0
     cache_write_tokens: Count = ABSENT
+    audio_tokens: Count | None = ABSENT
 
 
 class OutputCounts(Struct, frozen=True, gc=False):
@@ -185,7 +186,6 @@ class Counts(CompletionUsage, frozen=True, gc=False):
 
 class ReceivedInputCounts(InputCounts, frozen=True, forbid_unknown_fields=True, gc=False):
     text_tokens: Raw = ABSENT
-    audio_tokens: Raw = ABSENT
     image_tokens: Raw = ABSENT
     video_tokens: Raw = ABSENT
 

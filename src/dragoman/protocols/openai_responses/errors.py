@@ -33,7 +33,7 @@ _STORE_CODES = {
 def decode_error(body: Wire, status: int) -> Failure | None:
     """An error body, a response that failed, or an `error` event in either of its two shapes."""
     error = body.get("error")
-    if is_object(error):
+    if error and is_object(error):  # R writes null as {}
         return _failure(error, status)
     if error and type(error) is str:
         return _failure({"message": error}, status)
