@@ -53,10 +53,7 @@ class Fields:
         if value is None:
             return None
         if type(value) is not kind:
-            if value != {}:
-                raise self.wrong(key, kind.__name__, value)
-            value = self.rest[key] = None  # R writes null as {}
-            return value
+            raise self.wrong(key, kind.__name__, value)
         del self.rest[key]
         return value
 

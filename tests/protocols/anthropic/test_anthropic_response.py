@@ -339,3 +339,8 @@ def test_requests_of_hosted_tools_are_reported() -> None:
     usage = {"input_tokens": 1, "output_tokens": 1, "server_tool_use": {"web_search_requests": 2}}
     _, losses = decode(reply(TEXT, usage=usage))
     assert losses == ["usage.server_tool_use"]
+
+
+def test_null_as_r_writes_it() -> None:
+    body = reply(TEXT, stop_reason="end_turn", stop_sequence={})
+    assert CODEC.decode_response(body, Losses()).stop == Stop("end", "end_turn")

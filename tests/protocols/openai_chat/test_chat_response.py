@@ -162,6 +162,12 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         Stop("end", "stop"),
         [],
     ),
+    "reasoning as an object (Envoy)": (
+        completion({"content": "x", "reasoning_content": {"text": "hm", "signature": "c2ln"}}),
+        [Reasoning("hm"), Text("x")],
+        Stop("end", "stop"),
+        ["dropped choices[0].message.reasoning_content.signature: Only openai-chat has this field."],
+    ),
     "sources": (
         completion({"content": "fact", "annotations": [SOURCE]}),
         [Text("fact", (Citation("https://a", "A", "", 0, 4),))],

@@ -387,6 +387,17 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
         [Reasoning("hm"), Text("a")],
         Stop("end", "stop"),
     ),
+    "reasoning as an object (Envoy)": (
+        [
+            chunk({"reasoning_content": {"text": "hm"}}),
+            chunk({"reasoning_content": {"signature": "c2ln"}}),
+            chunk({"content": "a"}),
+            END,
+            DONE,
+        ],
+        [Reasoning("hm"), Text("a")],
+        Stop("end", "stop"),
+    ),
     "G103 reasoning": (
         [chunk({"reasoning": "hm"}), chunk({"content": "a", "reasoning": None}), END, DONE],
         [Reasoning("hm"), Text("a")],

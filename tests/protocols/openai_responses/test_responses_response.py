@@ -113,6 +113,7 @@ SAME: dict[str, Wire] = {
         },
         {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}},
         {**MESSAGE, "id": "msg_2", "content": []},
+        {"type": "message", "id": "msg_3", "role": "assistant", "status": "completed"},
     ),
     "annotations": body(
         {
@@ -224,6 +225,10 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
         body(MESSAGE, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
         Stop("length", "max_output_tokens"),
     ),
+    "length, as some servers say it": (
+        body(MESSAGE, status="incomplete", incomplete_details={"reason": "max_tokens"}),
+        Stop("length", "max_tokens"),
+    ),
     "G29 filtered": (
         body(MESSAGE, status="incomplete", incomplete_details={"reason": "content_filter"}),
         Stop("content_filter", "content_filter"),
@@ -234,6 +239,7 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
     ),
     "incomplete, without details": (body(status="incomplete"), Stop("length", "incomplete")),
     "no status": ({"output": [MESSAGE]}, Stop("end", "")),
+    "null as R writes it": (body(MESSAGE, error={}, incomplete_details={}), Stop("end", "completed")),
     "only a call that was cut": (body({**CALL, "status": "incomplete"}), Stop("end", "completed")),
 }
 

@@ -185,6 +185,22 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
         [CREATED, added(HELLO), delta("output_text", "hel", content_index=0), ended(HELLO)],
         [Text("hello")],
     ),
+    "an item without its content (Hugging Face)": (
+        [
+            CREATED,
+            added({"id": "msg_0", "type": "message", "role": "assistant"}),
+            {
+                "type": "response.output_text.delta",
+                "item_id": "msg_0",
+                "output_index": 0,
+                "content_index": 0,
+                "delta": "hello",
+            },
+            done({"id": "msg_0", "type": "message", "role": "assistant"}),
+            ended({"id": "msg_0", "type": "message", "role": "assistant"}),
+        ],
+        [Text("hello")],
+    ),
     "no output_index": (
         [
             CREATED,

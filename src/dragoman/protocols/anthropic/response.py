@@ -172,7 +172,9 @@ _DIRECT = {"type": "direct"}
 
 def decode_stop(fields: Fields, called: bool, losses: Losses) -> Stop:
     """Without a stop_reason the content decides: a call, or the end."""
-    raw, sequence = fields.text("stop_reason"), fields.nonempty("stop_sequence")
+    raw, sequence = fields.text("stop_reason"), ""
+    if fields.rest.get("stop_sequence") != {}:  # R writes null so
+        sequence = fields.nonempty("stop_sequence")
     if not raw:
         return Stop("tool_calls" if called else "end", "", sequence)
     reason = STOP.decode(raw)

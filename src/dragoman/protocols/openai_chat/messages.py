@@ -281,7 +281,7 @@ def decode_assistant(fields: Fields, losses: Losses, echoed: bool) -> list[AnyPa
     """`echoed`: the message is part of a client's history, where sealed state comes back."""
     if fields.rest.keys() <= _ORDINARY:
         return [*decode_content(fields, losses), *decode_calls(fields, losses, echoed)]
-    before, after = decode_echoed(fields) if echoed else (decode_reasoning(fields), [])
+    before, after = decode_echoed(fields, losses) if echoed else (decode_reasoning(fields, losses), [])
     parts: list[AnyPart] = [*before, *_cited(decode_content(fields, losses), fields, losses), *after]
     if refusal := fields.nonempty("refusal"):
         parts.append(Refusal(refusal, where=fields.path("refusal")))

@@ -238,7 +238,16 @@ UNKNOWN_REASONING = "[reasoning unavailable]"
 _TEXTS = ("reasoning_content", "reasoning")
 
 
-def decode_reasoning(fields: Fields) -> list[Reasoning]:
+def reasoning_text(value: Any, where: str, losses: Losses) -> Any:
+    """Envoy AI Gateway sends Claude's reasoning as an object, with its signature."""
+    if not is_object(value) or not _is_signed_text(value):
+        return value
+    if value.get("signature"):
+        losses.dropped(f"{where}.signature", f"Only {PROTOCOL_NAME} has this field.", "reasoning.signature")
+    return value.get("text") or ""
+
+
+def decode_reasoning(fields: Fields, losses: Losses) -> list[Reasoning]:
     """The reasoning of a reply as one part, with the fields that it came in as extras."""
     found = {key: fields.any(key) for key in _TEXTS if _has_text(fields.rest.get(key))}
     details = fields.rest.get("reasoning_details")
@@ -246,18 +255,19 @@ def decode_reasoning(fields: Fields) -> list[Reasoning]:
         found["reasoning_details"] = fields.any("reasoning_details")
     if not found:
         return []
-    text = next((found[key] for key in _TEXTS if key in found), "") or details_text(details)
+    texts = [reasoning_text(found[key], fields.path(key), losses) for key in _TEXTS if key in found]
+    text = next(iter(texts), "") or details_text(details)
     state = State(PROTOCOL_NAME, jsontext.dumps(details)) if "reasoning_details" in found else None
     where = fields.path(next(iter(found)))
     return [Reasoning(text, not text, state=state, where=where, extras={PROTOCOL_NAME: found})]
 
 
-def decode_echoed(fields: Fields) -> tuple[list[Reasoning], list[Reasoning]]:
+def decode_echoed(fields: Fields, losses: Losses) -> tuple[list[Reasoning], list[Reasoning]]:
     """The reasoning of a message in the history, as (before the text, after it), with our seals opened."""
     details = fields.rest.get("reasoning_details")
     sealed = [entry for entry in details if _is_sealed(entry)] if is_array(details) else []
     if not sealed:
-        return decode_reasoning(fields), []
+        return decode_reasoning(fields, losses), []
     where = fields.path("reasoning_details")
     for key in (*_TEXTS, "reasoning_details"):  # the sealed entries hold the text too
         fields.any(key)
@@ -381,4 +391,8 @@ def _is_sealed(entry: Any) -> bool:
 
 
 def _has_text(value: Any) -> bool:
-    return type(value) is str and value != ""
+    return (type(value) is str and value != "") or (is_object(value) and _is_signed_text(value))
+
+
+def _is_signed_text(value: Wire) -> bool:
+    return "signature" in value or type(value.get("text")) is str

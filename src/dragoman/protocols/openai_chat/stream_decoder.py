@@ -39,7 +39,13 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
 from dragoman.protocols.openai_chat.errors import decode_error
-from dragoman.protocols.openai_chat.parts import StreamedDetails, decode_citation, decode_images, thought_text
+from dragoman.protocols.openai_chat.parts import (
+    StreamedDetails,
+    decode_citation,
+    decode_images,
+    reasoning_text,
+    thought_text,
+)
 from dragoman.protocols.openai_chat.response import (
     decode_stop,
     decode_usage,
@@ -233,7 +239,8 @@ class StreamDecoder:
         text = delta.get("reasoning_content") or delta.get("reasoning")
         if text:
             self._plain = True
-            text = _text(text, "delta.reasoning_content")
+            where = "delta.reasoning_content"
+            text = _text(reasoning_text(text, f"choices[0].{where}", self._losses), where)
         if details := delta.get("reasoning_details"):
             readable = self._parts.details.add(_list(details, "reasoning_details"))
             text = text if self._plain else readable

@@ -478,6 +478,8 @@ def _decode_reply(fields: Fields, at: int, losses: Losses) -> tuple[AnyPart, ...
     content = fields.any("content")
     if content == []:
         return (Foreign(PROTOCOL_NAME, {**fields.rest, "content": []}, where=fields.where),)
+    if content is None and fields.rest.get("id"):  # of a stream whose deltas say it (Hugging Face)
+        return (Foreign(PROTOCOL_NAME, fields.rest, where=fields.where),)
     note = {"at": at, "message": fields.rest}
     fields.extras(losses, quiet=QUIET_ITEM)
     parts = decode_content(content, f"{fields.where}.content", losses)

@@ -224,7 +224,7 @@ class StreamDecoder:
     def _finish(self, item: StreamedItem, wire: Wire) -> list[Event]:
         item.done = True
         parts = decode_item(wire, f"output[{item.at}]", item.at, self._losses)
-        if item.kind == "message" and wire.get("content") == []:
+        if item.kind == "message" and wire.get("content") in ([], None):
             parts = ()
         events: list[Event] = []
         if item.parts and max(item.parts) >= len(parts):

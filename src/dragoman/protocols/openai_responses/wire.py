@@ -26,6 +26,7 @@ ITEM: Final = "openai-responses item"
 INCOMPLETE: Table[StopReason] = Table(
     ("max_output_tokens", "length"),
     ("max_output_tokens", "context_full"),
+    ("max_tokens", "length"),  # OpenAI's own examples
     ("content_filter", "content_filter"),
     ("content_filter", "refusal"),
     ("malformed_call", "malformed_call"),
