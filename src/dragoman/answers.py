@@ -24,16 +24,16 @@ _MOST = 128  # answers; OpenAI takes n up to 128, Gemini up to 8
 def split(reply: Wire, field: str) -> list[Wire]:
     """A whole reply as one for each answer."""
     answers = reply[field]
-    return [{**reply, field: [_numbered(answer, 0)]} for answer in answers[:_MOST]]
+    return [{**reply, field: [_set_index(answer, 0)]} for answer in answers[:_MOST]]
 
 
 def merge(replies: Sequence[Wire], field: str) -> Wire:
     """Everything but the answers is that of the first reply."""
-    answers = [_numbered(reply[field][0], number) for number, reply in enumerate(replies)]
+    answers = [_set_index(reply[field][0], number) for number, reply in enumerate(replies)]
     return {**replies[0], field: answers}
 
 
-def _numbered(answer: Wire, number: int) -> Wire:
+def _set_index(answer: Wire, number: int) -> Wire:
     return {**answer, "index": number} if jsontext.is_object(answer) else answer
 
 
@@ -109,9 +109,11 @@ class AnswersStream(TranslatedStream):
         if self._frames is None:
             self._frames = decoder_for(self._upstream.framing, data)
         try:
-            return self._checked([out for frame in self._frames.feed(data) for out in self._route(frame)])
+            return self._print_checked(
+                [out for frame in self._frames.feed(data) for out in self._route(frame)]
+            )
         except WireError as error:
-            return self._printed(self._lanes[0].fail(malformed(error)))
+            return self._print(self._lanes[0].fail(malformed(error)))
 
     def close(self) -> bytes:
         out: list[Frame] = []
@@ -120,10 +122,10 @@ class AnswersStream(TranslatedStream):
         if self._whole:
             out += self._route_whole(b"".join(self._whole))
         out += self._broadcast(lambda lane: lane.close())
-        return self._finish([self._checked(out)])
+        return self._finish([self._print_checked(out)])
 
     def fail(self, failure: Failure) -> bytes:
-        return self._finish([self._printed(self._lanes[0].fail(failure))])
+        return self._finish([self._print(self._lanes[0].fail(failure))])
 
     def _route(self, frame: Frame) -> list[Frame]:
         chunk = frame_object(frame) if frame.data[:1] == b"{" else {}
@@ -137,8 +139,8 @@ class AnswersStream(TranslatedStream):
                 continue
             while len(self._lanes) <= number:
                 self._lanes.append(_Lane(*self._new_lane()))
-            part = {**chunk, self._field: [_numbered(answer, 0)]}
-            out += self._given(number, self._lanes[number].feed(self._bytes(frame.event, part)))
+            part = {**chunk, self._field: [_set_index(answer, 0)]}
+            out += self._give(number, self._lanes[number].feed(self._bytes(frame.event, part)))
         return out
 
     def _route_whole(self, data: bytes) -> list[Frame]:
@@ -157,31 +159,31 @@ class AnswersStream(TranslatedStream):
         for number in reversed(range(len(self._lanes))):
             if self.ended:
                 return out
-            out += self._given(number, run(self._lanes[number]))
+            out += self._give(number, run(self._lanes[number]))
         return out
 
-    def _given(self, number: int, frames: list[Frame]) -> list[Frame]:
+    def _give(self, number: int, frames: list[Frame]) -> list[Frame]:
         """What lane `number` gives to the client: of all but the first lane, the answers alone."""
         if number == 0:
             return frames
         if failure := self._lanes[number].reader.failure:
             return self._lanes[0].fail(failure)
-        return [renumbered for frame in frames if (renumbered := self._renumbered(frame, number))]
+        return [renumbered for frame in frames if (renumbered := self._renumber(frame, number))]
 
-    def _renumbered(self, frame: Frame, number: int) -> Frame | None:
+    def _renumber(self, frame: Frame, number: int) -> Frame | None:
         answers = frame.data.get(self._client_field) if jsontext.is_object(frame.data) else None
         if not answers:
             return None
-        return Frame(frame.event, {**frame.data, self._client_field: [_numbered(answers[0], number)]})
+        return Frame(frame.event, {**frame.data, self._client_field: [_set_index(answers[0], number)]})
 
     def _bytes(self, event: str, data: object) -> bytes:
         encoder = self._upstream.framing.encoder()
         return b"".join([*encoder.feed(Frame(event, data)), *encoder.close()])
 
-    def _checked(self, frames: list[Frame]) -> bytes:
+    def _print_checked(self, frames: list[Frame]) -> bytes:
         if self._strict:
             self._losses.refuse(self._strict)
-        return self._printed(frames)
+        return self._print(frames)
 
-    def _printed(self, frames: list[Frame]) -> bytes:
+    def _print(self, frames: list[Frame]) -> bytes:
         return b"".join([piece for frame in frames for piece in self._framing.feed(frame)])

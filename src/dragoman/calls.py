@@ -101,11 +101,11 @@ def _result(call: ToolCall, output: Any) -> ToolResult:
         case BaseException():
             text, failed = f"{type(output).__name__}: {output}", True
         case _:
-            text, failed = _printed(call, output), False
+            text, failed = _print(call, output), False
     return ToolResult(call.id, call.name, (Text(text),) if text else (), failed, call.kind)
 
 
-def _printed(call: ToolCall, output: Any) -> str:
+def _print(call: ToolCall, output: Any) -> str:
     try:
         return jsontext.dumps(output)
     except (TypeError, ValueError, RecursionError) as error:

@@ -91,7 +91,7 @@ class RefreshedCredential:
             self._end(fetch, failure)
             raise failure from None
 
-    def refused(self) -> bool:
+    def note_refusal(self) -> bool:
         """One that was fetched just now is kept: many requests with the one before it may be refused."""
         with self._lock:
             if self._clock() - self._fetched_at >= _YOUNG:

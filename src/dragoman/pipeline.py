@@ -383,7 +383,7 @@ class Writing:
             grammar = Losses()
             folds.append(plan.dialect.history(head, grammar))
             self._order.append(grammar)
-            head = plan.dialect.declared(head, (), Losses())
+            head = plan.dialect.add_tools(head, (), Losses())
         self.rendering = tuple(folds)
         self.folds = (*folds, *plan.codec.conversation.encode_messages(head, profile))
 
@@ -398,7 +398,7 @@ class Writing:
         if not self._plan.dialect:
             return self._head, tuple(self._order)
         declared = Losses()
-        head = self._plan.dialect.declared(self._head, facts, declared)
+        head = self._plan.dialect.add_tools(self._head, facts, declared)
         return head, (*self._order, declared, len(self.rendering) - 1)
 
     def finish(self, entries: Any, facts: Facts) -> FinishedRequest:

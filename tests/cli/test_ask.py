@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dragoman import UserMessage, load_messages, run
 from dragoman.cli import main
 from dragoman.cli.schema_option import read_schema
-from dragoman.cli.screen import Screen, described, visible
+from dragoman.cli.screen import Screen, list_arguments, visible
 from dragoman.cli.session import search_tools
 from dragoman.client import HostedCallEnd, HostedCallResult, HostedCallStart, TextDelta, TurnStart
 from dragoman.core.model import Media
@@ -290,8 +290,8 @@ def test_ctrl_c_ends_what_runs(project: Path):
 def test_control_characters_are_shown_not_obeyed():
     assert visible("a\x1b[2Kb\r\nc\td\u202e") == "a\\x1b[2Kb\nc\td\\x202e"
     call = {"function": {"name": "x", "arguments": '{"command": "rm -rf x\\u001b[8m\\nls", "n": 1}'}}
-    assert described(call) == ["command: rm -rf x\\x1b[8m\n    ls", "n: 1"]
-    assert described({"function": {"name": "x", "arguments": "{broken"}}) == ["{broken"]
+    assert list_arguments(call) == ["command: rm -rf x\\x1b[8m\n    ls", "n: 1"]
+    assert list_arguments({"function": {"name": "x", "arguments": "{broken"}}) == ["{broken"]
 
 
 def test_progress_of_a_tool_is_shown(capsys: pytest.CaptureFixture[str]):

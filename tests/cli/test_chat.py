@@ -16,7 +16,7 @@ from rich.console import Console
 from dragoman import Conversation, load_messages
 from dragoman.cli import main
 from dragoman.cli.chat import Chat
-from dragoman.cli.markdown import MarkdownWriter, ended_blocks
+from dragoman.cli.markdown import MarkdownWriter, end_of_blocks
 from dragoman.cli.screen import Screen
 from dragoman.cli.session import Approver, TerminalSession
 from dragoman.client.providers import model_of
@@ -182,7 +182,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("text, ended", BLOCKS.values(), ids=BLOCKS)
 def test_blocks_that_ended(text: str, ended: str):
-    assert text[: ended_blocks(text)] == ended
+    assert text[: end_of_blocks(text)] == ended
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -193,7 +193,7 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(monkeypatch: pytest.Monk
     ):
         listener = socket.socket(family)
         listener.bind((host, 0))
-        monkeypatch.setattr(serve, "inherited_socket", lambda listener=listener: listener)
+        monkeypatch.setattr(serve, "inherit_socket", lambda listener=listener: listener)
         with listener:
             if allowed:
                 assert serve.bind(Config(keys=keys)) is listener

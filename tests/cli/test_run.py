@@ -15,7 +15,7 @@ import pytest
 
 from cli.gateways import PROGRAM, surroundings
 from dragoman.cli.agents import AGENTS, GatewayAccess, settings_for
-from dragoman.cli.agents.launch import merged
+from dragoman.cli.agents.launch import merge_tables
 from waiting import wait_until
 
 # Records its settings, sends a request to the gateway as an agent would, and does as PLAN says.
@@ -179,10 +179,10 @@ def test_gemini_logs_in_by_key_in_a_home_like_its_own(place: Place):
 
 
 def test_settings_are_merged_however_deep():
-    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}, "e": {"f": 4}}) == {
+    assert merge_tables({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}, "e": {"f": 4}}) == {
         "a": {"b": 9, "c": 2}, "d": 3, "e": {"f": 4},
     }  # fmt: skip
-    assert merged({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
+    assert merge_tables({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
 
 
 def test_all_models_of_the_agent_go_to_the_one_that_was_chosen(place: Place):

@@ -25,7 +25,7 @@ from dragoman import (
     generate_many,
 )
 from dragoman.client import many
-from dragoman.client.many import Progress, ProgressBar, PromptReply, RateLimiter, described
+from dragoman.client.many import Progress, ProgressBar, PromptReply, RateLimiter, describe_progress
 from waiting import StillClock, wait_until
 
 FAILING = "Hello [[fault: 400]]"
@@ -155,7 +155,7 @@ def test_the_bar():
     state = Progress(4)
     for index in range(3):
         state.add(PromptReply(index, "Hello"))
-    text = described(state)
+    text = describe_progress(state)
     assert text.startswith("━━━━━━━━━━━━━━━━━━──────  3/4  75 %  ")
     assert "3 failed" in text
     for stream, start in ((Terminal(), "\r━"), (io.StringIO(), "━")):

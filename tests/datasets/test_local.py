@@ -142,8 +142,8 @@ def test_a_folder_of_small_files(tmp_path: Path) -> None:
 def test_shards_of_a_row_group_read_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = str(write_parquet(tmp_path / "a.parquet", ROWS, 100))
     [*parts], opened = cut([file], 10), []
-    whole = table_files._opened_parquet
-    monkeypatch.setattr(table_files, "_opened_parquet", lambda file: opened.append(file) or whole(file))
+    whole = table_files._open_parquet
+    monkeypatch.setattr(table_files, "_open_parquet", lambda file: opened.append(file) or whole(file))
     reader = ShardReader(RowFormat(("body",)))
     for part in [*parts[4:], *parts[:3], *parts[2:4]]:
         [*_] = reader.read(part)

@@ -450,7 +450,7 @@ async def _feed_websocket(pieces: list[bytes]) -> None:
     socket.tick(0.0)
     while socket._messages:  # pyright: ignore[reportPrivateUsage] - those that have arrived
         await socket.receive()
-    socket.lost()
+    socket.lose_peer()
     assert memory.used == 0
 
 

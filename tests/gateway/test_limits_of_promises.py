@@ -37,7 +37,7 @@ def test_a_rest_has_a_longest_time():
     pool = '[providers.up]\nprotocol = "anthropic"\nbase_url = "http://127.0.0.1:9"\napi_keys = ["a", "b"]\n'
     one, _ = route(load(pool, {}), "up:m")
     for _ in range(12):
-        pools.failed(one, Failure("billing", "", 402))
+        pools.note_failure(one, Failure("billing", "", 402))
     assert said[-1] == "up/key-1 rests for 3600 s: billing"
 
 

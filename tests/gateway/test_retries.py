@@ -243,7 +243,7 @@ def test_a_circuit() -> None:
     for _ in range(2):
         circuits.unreachable("p")
     assert circuits.admits("p")
-    circuits.reached("p")  # in a row, or not at all
+    circuits.note_success("p")  # in a row, or not at all
     for _ in range(3):
         assert circuits.admits("p")
         circuits.unreachable("p")
@@ -260,7 +260,7 @@ def test_a_circuit() -> None:
     assert not circuits.admits("p")
     clock.now += 0.2
     assert circuits.admits("p")
-    circuits.reached("p")
+    circuits.note_success("p")
     assert [circuits.admits("p"), circuits.admits("p"), circuits.opened] == [True, True, ()]
 
 

@@ -139,13 +139,13 @@ def test_one_fetch_serves_all_who_wait_and_one_who_leaves_does_not_stop_it() -> 
 def test_one_that_was_refused_is_fetched_anew_unless_it_is_new() -> None:
     issuer = Issuer()
     issuer.wait()
-    assert issuer.source.refused()
+    assert issuer.source.note_refusal()
     assert issuer.current() == "t1"
     issuer.now += 60
-    assert issuer.source.refused()
+    assert issuer.source.note_refusal()
     assert issuer.current() is None
     assert issuer.wait() == "t2"
-    assert not Credential(key="k").refused()
+    assert not Credential(key="k").note_refusal()
 
 
 def test_no_secret_is_shown_and_all_are_known() -> None:

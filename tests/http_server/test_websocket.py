@@ -294,7 +294,7 @@ def with_socket(
         wire, memory = Wire(), MemoryBudget(limit)
         socket = websocket.WebSocket(wire, 1_000_000, memory)
         await use(socket, wire, memory)
-        socket.lost()
+        socket.lose_peer()
         assert memory.used == 0
 
     asyncio.run(run())

@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.events import Event, PartDelta, unfold
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Response, Stop, Text, ToolCall, ToolResult, Usage
-from dragoman.inspector.analysis import decoded_request
+from dragoman.inspector.analysis import decode_request
 from dragoman.protocols import protocol
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -49,7 +49,7 @@ class ScriptedModel:
             more = message.get("more_body", False)
         name = _PATHS.get(scope["path"], "gemini")
         wire = json.loads(body or b"{}")
-        request = decoded_request(name, wire)
+        request = decode_request(name, wire)
         parts = [part for message in (request.messages if request else ()) for part in message.parts]
         texts = " ".join([part.text for part in parts if isinstance(part, Text)])
         reply = self._script(sum(isinstance(part, ToolResult) for part in parts), texts)

@@ -13,9 +13,9 @@ from dragoman.core.losses import Loss
 from dragoman.exchange import Exchange
 from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.inspector.analysis import (
-    decoded_request,
+    count_repeated,
+    decode_request,
     prefix_break,
-    repeated_entries,
     tools_difference,
     tools_of,
     window,
@@ -27,7 +27,7 @@ from dragoman.inspector.pairs import URL, repeated_across, reply_pairs, request_
 from dragoman.inspector.sessions import conversation
 from dragoman.inspector.views import Context, stream_view, window_view
 from dragoman.recording.outline import main_argument, outline, prompt_text
-from dragoman.recording.streams import assembled, client_framing, reply_parts, timeline
+from dragoman.recording.streams import assemble_reply, client_framing, reply_parts, timeline
 from dragoman.recording.values import (
     RecordedAttempt,
     RecordedBody,
@@ -166,12 +166,12 @@ def test_marks_for_a_cache_move_and_break_nothing() -> None:
     del moved["system"][1]["cache_control"]
     moved["messages"][0]["content"][0]["cache_control"] = {"type": "ephemeral"}
     assert prefix_break(CLAUDE, moved).path == ""
-    assert repeated_entries(CLAUDE, moved) == {"system": 2, "tools": 2, "messages": 3}
-    assert repeated_entries(CLAUDE, {**CLAUDE, "messages": ["other"]})["tools"] == 2
+    assert count_repeated(CLAUDE, moved) == {"system": 2, "tools": 2, "messages": 3}
+    assert count_repeated(CLAUDE, {**CLAUDE, "messages": ["other"]})["tools"] == 2
 
 
 def test_the_window_is_listed_piece_by_piece() -> None:
-    request = decoded_request("anthropic", CLAUDE)
+    request = decode_request("anthropic", CLAUDE)
     kinds = {(segment.kind, segment.label): segment for segment in window(request)}
     assert kinds["tool", "Bash"].used
     assert not kinds["tool", "Read"].used
@@ -314,14 +314,14 @@ def test_a_long_stream_is_thinned_and_its_text_kept() -> None:
 def test_a_stream_is_put_together_as_a_whole_reply() -> None:
     frame = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n'
     data = frame % b"Hi " + frame % b"you"
-    made = assembled("openai-chat", data)
+    made = assemble_reply("openai-chat", data)
     assert made is not None
     assert made["choices"][0]["message"]["content"] == "Hi you", "also one that was cut off"
-    assert assembled("openai-chat", b'{"choices": []}') is None
+    assert assemble_reply("openai-chat", b'{"choices": []}') is None
 
 
 def test_tools_are_compared() -> None:
-    before, after = tools_of(decoded_request("anthropic", CLAUDE)), {"Bash": "else", "new": "x"}
+    before, after = tools_of(decode_request("anthropic", CLAUDE)), {"Bash": "else", "new": "x"}
     assert tools_difference(before, after) == {"added": ["new"], "removed": ["Read"], "changed": ["Bash"]}
 
 

@@ -17,7 +17,7 @@ from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.gateway.request import ExchangeRecord
-from dragoman.inspector.export import compressed_page
+from dragoman.inspector.export import compress_page
 from dragoman.inspector.server import mount_inspector
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import RecordingDraft
@@ -247,7 +247,7 @@ def show(page: Any, running: Running, id: str, tab: str = "Conversation") -> Non
 
 
 def test_the_page_is_small() -> None:
-    assert len(compressed_page()) < 46_000
+    assert len(compress_page()) < 46_000
 
 
 def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:

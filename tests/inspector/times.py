@@ -22,7 +22,7 @@ from dragoman.gateway.config import load
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.serve import private_gateway
 from dragoman.gateway.request import GatewayRequest
-from dragoman.inspector.export import compressed_page, page
+from dragoman.inspector.export import compress_page, page
 from dragoman.inspector.server import mount_inspector
 from dragoman.inspector.views import TABS as SERVED
 from dragoman.recording.recorder import Recorder
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=7, help="how often each thing is measured")
     times: int = parser.parse_args().times
-    print(f"the page: {len(page()[0]) / 1000:.0f} kB, compressed {len(compressed_page()) / 1000:.1f} kB")
+    print(f"the page: {len(page()[0]) / 1000:.0f} kB, compressed {len(compress_page()) / 1000:.1f} kB")
     recorder = Recorder(secrets=(UPSTREAM_KEY,))
     with demo() as (_, upstream):
         text = CONFIG.replace("UPSTREAM", upstream).replace("KEY", UPSTREAM_KEY).replace("GATED", upstream)

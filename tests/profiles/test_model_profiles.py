@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dragoman.core.model_profile import EFFORTS, ModelProfile
-from dragoman.profiles import ProfileRow, known, known_server, profile_of
+from dragoman.profiles import ProfileRow, find_server, known, profile_of
 from dragoman.profiles.models import server_tables, vendor_server
 from waiting import finish
 
@@ -154,9 +154,9 @@ def test_whose_server_is_assumed(model: str, protocol: str):
 
 
 def test_known_servers_are_found_by_name_or_address():
-    assert known_server("groq", "http://127.0.0.1:1") == "groq"
-    assert known_server("mine", "https://api.groq.com/openai/v1/") == "groq"
-    assert known_server("mine", "https://llm.example.com/v1") == ""
+    assert find_server("groq", "http://127.0.0.1:1") == "groq"
+    assert find_server("mine", "https://api.groq.com/openai/v1/") == "groq"
+    assert find_server("mine", "https://llm.example.com/v1") == ""
 
 
 def test_what_the_user_says_wins_and_the_longest_pattern_most():

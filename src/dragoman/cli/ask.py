@@ -60,7 +60,7 @@ def command(
         session.conversation.save(Path(save))
     write_losses(loss for loss in run.losses if loss.kind != "invented")
     if usage:
-        click.echo(session.used(), err=True)
+        click.echo(session.describe_usage(), err=True)
     if run.stopped != "answer":
         click.echo(f"dragoman ask: stopped before the answer: {run.stopped}", err=True)
         return 1

@@ -17,14 +17,14 @@ from typing import Any
 
 import click
 
-from dragoman.cli.default_model import chosen_model
+from dragoman.cli.default_model import choose_model
 from dragoman.cli.models import summary
 from dragoman.cli.session import (
     Approver,
     ChatHistory,
     SessionOptions,
     TerminalSession,
-    listed,
+    list_conversations,
     open_session,
     session_options,
     set_system,
@@ -54,7 +54,7 @@ def command(options: SessionOptions, lists: bool) -> int:
     one prompt.
     """
     if lists:
-        click.echo("\n".join(listed(ChatHistory(os.environ))))
+        click.echo("\n".join(list_conversations(ChatHistory(os.environ))))
         return 0
     with open_session(options, approver=Approver(remembers=True)) as session:
         return Chat(session).run()
@@ -80,7 +80,7 @@ class Chat:
             "save": ("FILE", "write the conversation to a file", self._save),
             "history": ("", "list the latest conversations", self._history),
             "load": ("ID|FILE", "continue another conversation", self._load),
-            "usage": ("", "tokens and cost so far", lambda _: self._say(session.used())),
+            "usage": ("", "tokens and cost so far", lambda _: self._say(session.describe_usage())),
             "exit": ("", "end the chat (also Ctrl-D)", lambda _: None),
         }
 
@@ -191,12 +191,12 @@ class Chat:
 
     def _model(self, name: str) -> None:
         if name:
-            self._session.model = chosen_model(name)
+            self._session.model = choose_model(name)
         model = self._session.model
         self._say(f"{model}  {summary(model.provider.profile(model.name))}".rstrip())
 
     def _models(self, provider: str) -> None:
-        model = chosen_model(f"{provider}:any") if provider else self._session.model
+        model = choose_model(f"{provider}:any") if provider else self._session.model
         for each in models(model.provider):
             self._say(f"{each.id}  {summary(each.profile)}".rstrip())
 
@@ -253,7 +253,7 @@ class Chat:
         self._say(f"saved to {file}")
 
     def _history(self, _: str) -> None:
-        self._say("\n".join(listed(self._session.history)) or "nothing yet")
+        self._say("\n".join(list_conversations(self._session.history)) or "nothing yet")
 
     def _load(self, name: str) -> None:
         path = self._session.history.find(name)

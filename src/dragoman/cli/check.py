@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dragoman.cli.settings import config_option, file_in_force, settings_of
-from dragoman.cli.welcome import access, served, unpriced, unserved, weak_keys
+from dragoman.cli.welcome import access, list_served, list_unpriced, list_unserved, weak_keys
 from dragoman.gateway.config import away_from
 
 
@@ -22,9 +22,9 @@ def command(config: str | None) -> int:
     settings = away_from(settings, settings.host, settings.port)
     click.echo(f"{file_in_force(settings)}: no mistakes")
     click.echo(f"would listen on {settings.host}:{settings.port} ({access(settings)})")
-    for line in served(settings):
+    for line in list_served(settings):
         click.echo(line)
-    problems = [*weak_keys(settings), *unserved(settings), *unpriced(settings)]
+    problems = [*weak_keys(settings), *list_unserved(settings), *list_unpriced(settings)]
     for problem in problems:
         click.echo(click.style(problem, fg="red"), err=True)
     return 1 if problems else 0

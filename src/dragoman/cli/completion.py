@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from dragoman.profiles import known
-from dragoman.profiles.models import priced_models
+from dragoman.profiles.models import list_priced
 
 EXAMPLES = """\b
 Examples:
@@ -36,7 +36,7 @@ def complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> li
     """Providers that can be used now, then the models of the one that is named, as far as they are known."""
     provider, colon = incomplete.partition(":")[:2]
     if colon:
-        names = [f"{provider}:{model}" for model in priced_models(provider)]
+        names = [f"{provider}:{model}" for model in list_priced(provider)]
     else:
         usable = [each for each in known().values() if not each.key_env or each.key_from(os.environ)]
         names = [f"{each.name}:" for each in usable]

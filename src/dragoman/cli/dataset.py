@@ -169,7 +169,7 @@ class ProgressLine:
         self._last = ""
 
     def __call__(self, progress: JobProgress) -> None:
-        self._last = described(progress)
+        self._last = describe_progress(progress)
         if self._live and not self._quiet:
             click.echo(f"\r{self._last}\x1b[K", nl=False, err=True)
 
@@ -179,7 +179,7 @@ class ProgressLine:
         self._last = ""
 
 
-def described(progress: JobProgress) -> str:
+def describe_progress(progress: JobProgress) -> str:
     """`412000/1000000 rows  41 %  16400/s  3 failed  0:36 left`."""
     done, total, rate = progress.done, progress.total, progress.rate
     parts = [f"{done}/{total} rows", f"{100 * done // max(total, 1)} %", f"{rate:.0f}/s"]

@@ -14,18 +14,18 @@ from dragoman.client.providers import model_of
 from dragoman.core.errors import ConfigError
 from dragoman.gateway.config import Config
 from dragoman.gateway.upstreams.routing import matching_row, route
-from dragoman.profiles import ProviderSettings, bare_model, split_model, vendor_named
+from dragoman.profiles import ProviderSettings, bare_model, find_vendor, split_model
 from dragoman.user_folders import config_folder
 
 VARIABLE = "DRAGOMAN_MODEL"
 DEMO = "demo:any"
 
 
-def chosen_model(name: str | None) -> Model:
+def choose_model(name: str | None) -> Model:
     """`name` is provider:model, or fits a row of `[models]`; None or "default" is the default."""
     config = settings_of(None)
     if name in (None, "default"):
-        name = os.environ.get(VARIABLE) or saved_default(os.environ) or _first_with_key(config)
+        name = os.environ.get(VARIABLE) or load_default(os.environ) or _first_with_key(config)
         if name == DEMO:
             click.echo("dragoman: No API key found. The built-in demo model answers.", err=True)
     if matching_row(config, name):
@@ -33,7 +33,7 @@ def chosen_model(name: str | None) -> Model:
         return client_provider(target.provider).model(target.model)
     provider, separator, model = split_model(name)
     if separator == "/" and provider not in config.providers:
-        provider = vendor_named(provider)
+        provider = find_vendor(provider)
     if model and provider in config.providers:
         return client_provider(config.providers[provider]).model(bare_model(provider, model))
     return model_of(name)
@@ -56,7 +56,7 @@ def client_provider(provider: ProviderSettings) -> Provider:
     )
 
 
-def saved_default(environ: Mapping[str, str]) -> str:
+def load_default(environ: Mapping[str, str]) -> str:
     path = _path(environ)
     try:
         return path.read_text("utf-8").strip() if path else ""

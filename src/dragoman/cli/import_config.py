@@ -70,12 +70,12 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
     for grade in get_args(Grade):
         for finding in findings:
             if finding.grade == grade:
-                click.echo(click.style(f"{grade:<12}", fg=_COLOURS[grade]) + _shown(finding), err=True)
+                click.echo(click.style(f"{grade:<12}", fg=_COLOURS[grade]) + _describe(finding), err=True)
     counts = [f"{sum(each.grade == grade for each in findings)} {grade}" for grade in get_args(Grade)]
     click.echo(f"{', '.join(counts)}. Fields that are not named were carried over as they are.", err=True)
 
 
-def _shown(finding: Finding) -> str:
+def _describe(finding: Finding) -> str:
     return f"{finding.path}: {finding.what}" + (f". {finding.advice}" if finding.advice else "")
 
 

@@ -82,9 +82,9 @@ def command(gateway: GatewayApi, output: InspectOutput, what: str | None, last: 
     if output.save:
         save_file(output.save, text)
     if output.html:
-        from dragoman.inspector.export import exported
+        from dragoman.inspector.export import export
 
-        save_file(output.html, exported(view))
+        save_file(output.html, export(view))
     if output.as_json:
         write(pretty(view))
     elif not (output.save or output.html):

@@ -64,14 +64,14 @@ def command(options: ManyOptions) -> int:
     settings of its own. Lines that have a reply in OUT.JSONL are skipped, so the same command resumes after
     Ctrl-C or a crash. Exit code 1: some lines failed; their replies hold an "error".
     """
-    from dragoman.cli.default_model import chosen_model
+    from dragoman.cli.default_model import choose_model
     from dragoman.cli.schema_option import read_schema
     from dragoman.client import generate_file
 
     done = generate_file(
         options.source,
         options.target,
-        chosen_model(options.model),
+        choose_model(options.model),
         output=read_schema(options.schema) if options.schema else None,
         system=options.system,
         concurrency=options.concurrency,

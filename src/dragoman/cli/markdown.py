@@ -26,7 +26,7 @@ class MarkdownWriter:
 
     def feed(self, text: str) -> None:
         self._text += text
-        if end := ended_blocks(self._text):
+        if end := end_of_blocks(self._text):
             self._stop()
             self._console.print(Markdown(self._text[:end]))
             self._text = self._text[end:]
@@ -55,7 +55,7 @@ class MarkdownWriter:
             self._live = None
 
 
-def ended_blocks(text: str) -> int:
+def end_of_blocks(text: str) -> int:
     """Where the last blank line outside a block of code ends; 0: nowhere."""
     end = text.rfind("\n\n")
     while end >= 0:

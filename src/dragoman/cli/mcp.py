@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from dragoman import __version__
-from dragoman.cli.session import chosen_tools
+from dragoman.cli.session import choose_tools
 
 EXAMPLES = """\b
 Examples:
@@ -34,4 +34,4 @@ def command(root: str, names: tuple[str, ...], read_only: bool) -> None:
     """
     from dragoman.toolkit.mcp import serve_stdio
 
-    asyncio.run(serve_stdio(chosen_tools(root, names, read_only), __version__))
+    asyncio.run(serve_stdio(choose_tools(root, names, read_only), __version__))

@@ -14,9 +14,9 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelTarget
-from dragoman.gateway.upstreams.routing import DEMO, only_provider, provider_named, route
+from dragoman.gateway.upstreams.routing import DEMO, find_provider, only_provider, route
 from dragoman.profiles import ProviderSettings, known
-from dragoman.profiles.models import priced_models
+from dragoman.profiles.models import list_priced
 
 
 @click.command()
@@ -37,32 +37,32 @@ def command(name: str | None, config: str | None, live: bool, prices: bool, defa
         return _save(default)
     settings = settings_of(config)
     if prices:
-        return _priced(settings, name)
-    if name and (provider := provider_named(settings, name)):
-        return _listed({name: provider}, [name])
+        return _print_priced(settings, name)
+    if name and (provider := find_provider(settings, name)):
+        return _print_lists({name: provider}, [name])
     if name:
         return _facts(settings, name)
-    for line in _named(settings):
+    for line in _list_named(settings):
         click.echo(line)
-    return _live(settings) if live else _offered(settings)
+    return _live(settings) if live else _print_offered(settings)
 
 
-def _priced(config: Config, name: str | None) -> int:
+def _print_priced(config: Config, name: str | None) -> int:
     """Of one provider, or of all that have their key; of all known ones where none has."""
-    names = [name] if name else [each for each in config.providers if priced_models(each)] or [*known()]
+    names = [name] if name else [each for each in config.providers if list_priced(each)] or [*known()]
     for each in names:
         provider = config.providers.get(each) or known().get(each)
         if provider is None:
             raise click.UsageError(f"there is no provider {each!r}; known: {', '.join(known())}")
-        for model in priced_models(each):
+        for model in list_priced(each):
             click.echo(f"{each}:{model}  {summary(provider.profile(model))}")
     return 0
 
 
 def _save(name: str) -> int:
-    from dragoman.cli.default_model import chosen_model, save_default
+    from dragoman.cli.default_model import choose_model, save_default
 
-    model = chosen_model(name)  # which refuses what does not exist
+    model = choose_model(name)  # which refuses what does not exist
     save_default(name, os.environ)
     click.echo(f"default model: {name}  {summary(model.provider.profile(model.name))}".rstrip())
     return 0
@@ -101,33 +101,35 @@ def _facts(config: Config, model: str) -> int:
         click.echo(f"{target.provider.name}:{target.model}")
         for name, value in msgspec.to_builtins(profile).items():
             if value is not None and value != getattr(ModelProfile(), name):
-                click.echo(f"  {name} = {_shown(value)}")
+                click.echo(f"  {name} = {_write_value(value)}")
     return 0
 
 
-def _shown(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """A JSON value as a person writes it: lists by commas, tables without what is not set."""
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, cast("tuple[Any, ...]", value))) or "none"
+        return ", ".join(map(_write_value, cast("tuple[Any, ...]", value))) or "none"
     if is_object(value):
         given = {name: fact for name, fact in value.items() if fact not in (None, (), "")}
-        return ", ".join(f"{name} {_shown(fact)}" for name, fact in given.items() if name != "above" or fact)
+        return ", ".join(
+            f"{name} {_write_value(fact)}" for name, fact in given.items() if name != "above" or fact
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _named(config: Config) -> list[str]:
-    rows = [(row.pattern, str(row), _known(config, row.targets[0])) for row in config.models]
+def _list_named(config: Config) -> list[str]:
+    rows = [(row.pattern, str(row), _summarise(config, row.targets[0])) for row in config.models]
     first = max((len(name) for name, _, _ in rows), default=0)
     second = max((len(targets) for _, targets, _ in rows), default=0)
     return [f"{name:<{first}}  → {targets:<{second}}  {facts}".rstrip() for name, targets, facts in rows]
 
 
-def _known(config: Config, target: ModelTarget) -> str:
-    provider = provider_named(config, target.provider)
+def _summarise(config: Config, target: ModelTarget) -> str:
+    provider = find_provider(config, target.provider)
     return summary(provider.profile(target.model)) if provider and target.model != "*" else ""
 
 
-def _offered(config: Config) -> int:
+def _print_offered(config: Config) -> int:
     for name, provider in config.providers.items():
         click.echo(f"{name}:*")
         for model in provider.models:
@@ -146,10 +148,10 @@ def _live(config: Config) -> int:
     local = {name: provider for name, provider in known().items() if not provider.key_env}
     providers = {**local, **config.providers}
     providers.pop(DEMO, None)
-    return _listed(providers, config.providers)
+    return _print_lists(providers, config.providers)
 
 
-def _listed(providers: Mapping[str, ProviderSettings], required: Container[str]) -> int:
+def _print_lists(providers: Mapping[str, ProviderSettings], required: Container[str]) -> int:
     """The providers' own lists; one that is `required` and does not answer is a failure."""
     from dragoman.gateway.upstreams.model_lists import live
 

@@ -18,7 +18,7 @@ from dragoman.cli.options import collect
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, ModelTarget
-from dragoman.gateway.upstreams.routing import Target, UnknownModel, matching_row, provider_named, route
+from dragoman.gateway.upstreams.routing import Target, UnknownModel, find_provider, matching_row, route
 from dragoman.profiles import describe_unknown, known
 
 EXAMPLES = """\b
@@ -73,7 +73,7 @@ def command(options: AgentOptions) -> int:
     targets = targets_for(model, chosen, settings)
     target = targets[0]
     profile = target.provider.profile(target.model)
-    used = f"{chosen.title} → {_described(targets)}; config: {file_in_force(settings)}"
+    used = f"{chosen.title} → {_describe(targets)}; config: {file_in_force(settings)}"
     click.echo(f"dragoman: {used}", err=True)
     with ExitStack() as stack:
         run_log = stack.enter_context(RunLog(settings.log_file))
@@ -130,7 +130,7 @@ def everything_to(targets: tuple[Target, ...], config: Config) -> Config:
     return replace(config, models=(*named, ModelRow("*", listed)))
 
 
-def _described(targets: tuple[Target, ...]) -> str:
+def _describe(targets: tuple[Target, ...]) -> str:
     first, *others = (f"{target.provider.name}:{target.model}" for target in targets)
     facts = summary(targets[0].provider.profile(targets[0].model))
     return first + (f" ({facts})" if facts else "") + (f", else {', '.join(others)}" if others else "")
@@ -139,7 +139,7 @@ def _described(targets: tuple[Target, ...]) -> str:
 def _refuse_unknown_provider(model: str, config: Config) -> None:
     """`route` takes a name with an unknown prefix for a model with a colon in it, as Ollama has them."""
     name, colon, _ = model.partition(":")
-    if colon and not provider_named(config, name) and name not in known() and not matching_row(config, model):
+    if colon and not find_provider(config, name) and name not in known() and not matching_row(config, model):
         raise click.UsageError(describe_unknown(name, {*config.providers, *known()}))
 
 

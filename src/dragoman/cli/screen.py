@@ -83,13 +83,13 @@ class Screen:
 
     def call(self, call: dict[str, Any]) -> None:
         click.echo(f"{click.style('→ ' + visible(call_name(call)), fg='cyan', bold=True)}", err=True)
-        for line in described(call):
+        for line in list_arguments(call):
             click.echo(f"  {line}", err=True)
 
     def result(self, name: str, message: ToolMessage, seconds: float) -> None:
         title = f"{'✗' if message.failed else '✓'} {visible(name)} · {seconds:.2f} s"
         colour = "red" if message.failed else "green"
-        shown = "\n".join(shortened(message))
+        shown = "\n".join(shorten(message))
         if self._rich:
             return _panel(title, shown, colour)
         click.secho(title, fg=colour, err=True)
@@ -136,7 +136,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
 
 
-def described(call: dict[str, Any]) -> list[str]:
+def list_arguments(call: dict[str, Any]) -> list[str]:
     """All arguments of a call, one per line."""
     written = call["function"]["arguments"]
     try:
@@ -148,7 +148,7 @@ def described(call: dict[str, Any]) -> list[str]:
     return [f"{visible(name)}: {_value(value)}" for name, value in arguments.items()]
 
 
-def shortened(message: ToolMessage) -> list[str]:
+def shorten(message: ToolMessage) -> list[str]:
     lines = visible(message.content).rstrip("\n").split("\n") if message.content else []
     shown = [line[:300] for line in lines[:LINES]]
     if len(lines) > LINES:

@@ -137,7 +137,7 @@ class TerminalSession:
         if self.path:
             self.history.save(self.conversation, self.path)
 
-    def used(self) -> str:
+    def describe_usage(self) -> str:
         """`1200 tokens in, 300 out, $0.0081`."""
         usage = self.conversation.usage
         cost = "" if not self.cost else f", ${self.cost:.4f}"
@@ -148,12 +148,12 @@ class TerminalSession:
 def open_session(
     options: SessionOptions, shows_text: bool = True, approver: Approver | None = None
 ) -> Generator[TerminalSession]:
-    from dragoman.cli.default_model import chosen_model
+    from dragoman.cli.default_model import choose_model
 
     history = ChatHistory(os.environ)
     path = history.find(options.conversation or "") if options.resume or options.conversation else None
     continued = Conversation.load(path) if path else Conversation()
-    target = chosen_model(options.model or (str(continued.model) if continued.model else None))
+    target = choose_model(options.model or (str(continued.model) if continued.model else None))
     if options.system:
         set_system(continued, options.system)
     screen = Screen(options.reasoning, markdown=not options.plain, shows_text=shows_text)
@@ -173,7 +173,7 @@ def open_session(
 def _tools_for(options: SessionOptions, stack: ExitStack) -> list[Tool]:
     """The standard tools, and those of MCP servers, which run until `stack` is left."""
     names = () if "all" in options.names else options.names
-    tools = chosen_tools(options.root, names) if options.names else []
+    tools = choose_tools(options.root, names) if options.names else []
     for server in [mcp_server(each) for each in options.servers]:
         tools.extend(stack.enter_context(server))
     return tools
@@ -210,7 +210,7 @@ class Approver:
         return answer in ("y", "a") or "the user refused"
 
 
-def chosen_tools(root: str, names: Sequence[str], read_only: bool = False) -> list[Tool]:
+def choose_tools(root: str, names: Sequence[str], read_only: bool = False) -> list[Tool]:
     """The tools with these names, or all of them."""
     known = {tool.name: tool for tool in standard_tools(root)}
     for name in names:
@@ -262,7 +262,7 @@ def mcp_server(text: str) -> McpServer:
     if not place:
         raise click.UsageError(f"--mcp {text}: a URL or a command is missing")
     oauth = _access() if isinstance(place, str) and sys.stdin.isatty() else None
-    return McpServer(name or _named(place), place, oauth=oauth)
+    return McpServer(name or _name_of(place), place, oauth=oauth)
 
 
 def _access() -> OAuth:
@@ -281,7 +281,7 @@ def _is_url(target: str) -> bool:
     return target.startswith(("http://", "https://"))
 
 
-def _named(place: str | Sequence[str]) -> str:
+def _name_of(place: str | Sequence[str]) -> str:
     return (urlsplit(place).hostname or "mcp") if isinstance(place, str) else PurePath(place[0]).stem
 
 
@@ -326,7 +326,7 @@ def title_of(conversation: Conversation) -> str:
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def listed(history: ChatHistory, count: int = 20) -> list[str]:
+def list_conversations(history: ChatHistory, count: int = 20) -> list[str]:
     """`id  title` of the latest conversations; a file that is not readable is left out."""
     lines: list[str] = []
     for path in history.recent(count):

@@ -124,7 +124,7 @@ def command(options: TranslationOptions) -> int:
     The translation goes to stdout, losses go to stderr.
     """
     options.check()
-    what, file = options.what, _recorded(options.file, options.asks)
+    what, file = options.what, _read_recording(options.file, options.asks)
     client, upstream = (options.source, options.target) if options.asks else (options.target, options.source)
     exchange = Exchange(
         client,
@@ -200,7 +200,7 @@ class BodyTranslation:
             write_losses(losses)
 
 
-def _recorded(file: IO[bytes], asks: bool) -> IO[bytes]:
+def _read_recording(file: IO[bytes], asks: bool) -> IO[bytes]:
     """Of a recording (`dragoman inspect`), the client's request or the upstream's reply."""
     if not str(getattr(file, "name", "")).endswith(RECORDING):  # a pipe has no name
         return file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dragoman.cli.welcome import served
+from dragoman.cli.welcome import list_served
 from dragoman.gateway.config import load_file
 from dragoman.gateway.config.files import DEFAULT_FILE, trust
 
@@ -30,5 +30,5 @@ def command(file: str, revoke: bool) -> None:
     config = load_file(file, os.environ)
     trust(path, os.environ)
     click.echo(f"{path.resolve()} is trusted. With it:")
-    for line in served(config):
+    for line in list_served(config):
         click.echo(line)

@@ -11,7 +11,7 @@ from dragoman import __version__
 from dragoman.cli.agents import AGENTS, AgentProgram, command_line
 from dragoman.cli.settings import file_in_force
 from dragoman.gateway.config import Config
-from dragoman.gateway.upstreams.routing import DEMO, Target, UnknownModel, names, provider_named, route
+from dragoman.gateway.upstreams.routing import DEMO, Target, UnknownModel, find_provider, names, route
 from dragoman.profiles import ProviderSettings
 
 _WIDTH = 12
@@ -22,9 +22,9 @@ def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
     file = _row("config", file_in_force(config))
-    problems = [*weak_keys(config), *unserved(config), *unpriced(config)]
+    problems = [*weak_keys(config), *list_unserved(config), *list_unpriced(config)]
     connect = [*_agents(config, url), _row("SDKs", sdk_variables(url))]
-    return "\n".join([where, file, *served(config), *problems, "", *connect, ""])
+    return "\n".join([where, file, *list_served(config), *problems, "", *connect, ""])
 
 
 def access(config: Config) -> str:
@@ -32,7 +32,7 @@ def access(config: Config) -> str:
     return "clients need a key" if config.keys else "loopback only: no keys are set"
 
 
-def served(config: Config) -> list[str]:
+def list_served(config: Config) -> list[str]:
     """A line for each provider and each model. Whether a key is there, never the key."""
     if not config.providers:
         provider = ["No API key found. The built-in demo model answers (scripted, and it does call tools)."]
@@ -41,16 +41,16 @@ def served(config: Config) -> list[str]:
     return provider + [_row("model", f"{row.pattern} → {row}") for row in config.models]
 
 
-def unserved(config: Config) -> list[str]:
+def list_unserved(config: Config) -> list[str]:
     """Models whose providers all lack their key."""
     return [
         f"{row.pattern} cannot be served: {row} lack their keys"
         for row in config.models
-        if not any(provider_named(config, target.provider) for target in row.targets)
+        if not any(find_provider(config, target.provider) for target in row.targets)
     ]
 
 
-def unpriced(config: Config) -> list[str]:
+def list_unpriced(config: Config) -> list[str]:
     """Models that keys with a budget in dollars may not use, because their price is not known."""
     if not any(each.allowance.counts_dollars for each in config.named_keys):
         return []

@@ -93,7 +93,7 @@ class Calls:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; Ctrl-C cancels it."""
-        future = _started(work)
+        future = _start(work)
         future.add_done_callback(lambda _: self._queue.put(None))
         try:
             while (task := self._queue.get()) is not None:
@@ -106,7 +106,7 @@ class Calls:
 
 def wait_for(work: Awaitable[T]) -> T:
     """The result of `work`, which runs on the shared loop; Ctrl-C cancels it."""
-    future = _started(work if asyncio.iscoroutine(work) else _awaited(work))
+    future = _start(work if asyncio.iscoroutine(work) else _await(work))
     try:
         return future.result()
     except BaseException:
@@ -114,7 +114,7 @@ def wait_for(work: Awaitable[T]) -> T:
         raise
 
 
-def _started(work: Coroutine[Any, Any, T]) -> Future[T]:
+def _start(work: Coroutine[Any, Any, T]) -> Future[T]:
     try:
         return asyncio.run_coroutine_threadsafe(work, _background.loop())
     except ConfigError:
@@ -122,7 +122,7 @@ def _started(work: Coroutine[Any, Any, T]) -> Future[T]:
         raise
 
 
-async def _awaited(work: Awaitable[T]) -> T:
+async def _await(work: Awaitable[T]) -> T:
     return await work
 
 

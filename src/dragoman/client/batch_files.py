@@ -135,7 +135,7 @@ class ReplyFile:
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
                     break
-                row = _decoded(line, f"{self._path}:{number}")
+                row = _decode(line, f"{self._path}:{number}")
                 if not is_object(row) or "id" not in row:
                     raise ConfigError(f"{self._path}:{number}: not a line of replies: it has no id")
                 if not copy or "error" not in row:
@@ -167,7 +167,7 @@ def _open_lines(
 
 def _line(raw: bytes, number: int, name: str) -> PromptLine:
     where = f"{name}:{number}"
-    value = _decoded(raw, where)
+    value = _decode(raw, where)
     if isinstance(value, str):
         return PromptLine(number, value, {})
     if not is_object(value) or ("prompt" in value) == ("messages" in value):
@@ -203,7 +203,7 @@ def reply_row(reply: PromptReply[PromptLine, Any]) -> Mapping[str, Any]:
     }
 
 
-def _decoded(line: bytes, where: str) -> Any:
+def _decode(line: bytes, where: str) -> Any:
     try:
         return jsontext.decode(line)
     except ValueError as error:

@@ -49,7 +49,7 @@ class Bounds(Struct, frozen=True):
         return "turns" if self.turns is not None and turns >= self.turns else None
 
 
-def added(first: Usage, second: Usage) -> Usage:
+def add_usage(first: Usage, second: Usage) -> Usage:
     return Usage(*(getattr(first, name) + getattr(second, name) for name in Usage.__struct_fields__))
 
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-from dragoman.client.budget import added
+from dragoman.client.budget import add_usage
 from dragoman.client.display import markdown_of
 from dragoman.client.loop import Run, RunOptions, arun, run
 from dragoman.client.messages import AnyMessage, Prompt, SystemMessage, UserMessage, messages_of
@@ -167,7 +167,7 @@ class Conversation(Sequence[AnyMessage]):
 
     def _add(self, done: Run[Output]) -> Run[Output]:
         self.messages[:] = done.messages
-        self.usage: Usage = added(self.usage, done.usage)
+        self.usage: Usage = add_usage(self.usage, done.usage)
         return done
 
 

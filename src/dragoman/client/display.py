@@ -19,17 +19,17 @@ def _pieces(message: Any) -> Iterable[str]:
             yield from [message.content] if message.content else []
             for call in message.tool_calls:
                 function = call["function"]
-                yield f"**→ {function['name']}**\n{_fenced(function['arguments'], 'json')}"
+                yield f"**→ {function['name']}**\n{_fence(function['arguments'], 'json')}"
         case _, True:
             mark = "✗" if message.failed else "✓"
-            yield f"**{mark} {message.name}**\n{_fenced(message.content[:_LONGEST])}"
+            yield f"**{mark} {message.name}**\n{_fence(message.content[:_LONGEST])}"
         case "user", _ if message.content:
             yield "\n".join(f"> {line}" for line in message.content.split("\n"))
         case _:
             pass
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _fence(text: str, language: str = "") -> str:
     """A block of code, whose fence is longer than any inside."""
     fence = "```"
     while fence in text:

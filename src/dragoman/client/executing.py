@@ -104,10 +104,10 @@ class Executor:
             if self._notify is None:
                 message = await self._answer(call, self._context(call, None))
             else:
-                message = await self._shown(call, self._notify)
+                message = await self._run_with_events(call, self._notify)
         self._finished[index] = message
 
-    async def _shown(self, call: OpenAICall, notify: Notify) -> ToolMessage:
+    async def _run_with_events(self, call: OpenAICall, notify: Notify) -> ToolMessage:
         """The answer, with events before and after it, and with those of its progress between."""
         await notify(ToolRunStart(call))
         started = time.perf_counter()
@@ -134,7 +134,7 @@ class Executor:
         answer = await self._outcome(call, context)
         message = answer if isinstance(answer, ToolMessage) else ToolMessage(call, answer)
         for hooks in reversed(self._hooks):
-            message = await awaited(hooks.after_tool(context, call, message)) or message
+            message = await await_value(hooks.after_tool(context, call, message)) or message
         return message
 
     async def _outcome(self, call: OpenAICall, context: RunContext[Any]) -> ToolOutcome | ToolMessage:
@@ -149,7 +149,7 @@ class Executor:
         if refusal := await self._refusal(call, tool):
             return ToolOutcome(refusal, failed=True)
         for hooks in self._hooks:
-            instead = await awaited(hooks.before_tool(context, call))
+            instead = await await_value(hooks.before_tool(context, call))
             if isinstance(instead, ToolMessage):
                 return instead
             arguments = instead if is_object(instead) else arguments
@@ -166,7 +166,7 @@ class Executor:
             return ""
         if callable(self._approve):
             async with self._asking:  # one question at a time
-                answer = await awaited(self._approve(call))
+                answer = await await_value(self._approve(call))
         else:
             answer = self._approve.get(call_id(call), True)  # the run stops before those that need one
         if answer is True:
@@ -177,5 +177,5 @@ class Executor:
 _END = object()
 
 
-async def awaited(value: Any) -> Any:
+async def await_value(value: Any) -> Any:
     return await value if isawaitable(value) else value

@@ -9,14 +9,14 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from dragoman.client.background import Calls, wait_for
-from dragoman.client.budget import added, total_cost
+from dragoman.client.budget import add_usage, total_cost
 from dragoman.client.messages import Prompt, UserMessage, messages_of
 from dragoman.client.output import (
     Output,
     OutputError,
     OutputSpec,
     correction,
-    expected_output,
+    expect_output,
 )
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import ModelCall, Question, RequestSettings
@@ -48,7 +48,7 @@ async def agenerate(
     max_tokens, tool_choice, … ; `strict=True` refuses what would be lost; `extra` is put into the request as
     it is. Raises UpstreamError where the provider fails.
     """
-    expected = expected_output(output, settings)
+    expected = expect_output(output, settings)
     question = Question(conversation, model_of(model), tools_of(tools), settings, expected)
     if expected is None:
         return await _reply(question, on_event)
@@ -62,11 +62,11 @@ async def agenerate(
         if not result.problems or result.tool_calls:
             break
         if result.finish_reason != "stop":
-            raise OutputError(result.problems, _summed(replies))
+            raise OutputError(result.problems, _sum(replies))
         messages = [*messages, result, UserMessage(correction(result.problems, expected))]
     else:
-        raise OutputError(replies[-1].problems, _summed(replies))
-    return _summed(replies)
+        raise OutputError(replies[-1].problems, _sum(replies))
+    return _sum(replies)
 
 
 @lists_keywords(RequestSettings)
@@ -101,11 +101,11 @@ async def _reply(question: Question, on_event: OnEvent | None) -> Result[Any]:
     return events.result
 
 
-def _summed(replies: list[Result[Any]]) -> Result[Any]:
+def _sum(replies: list[Result[Any]]) -> Result[Any]:
     """The last reply, with the tokens and losses of all."""
     last = replies[-1]
     for reply in replies[:-1]:
-        last.usage = added(last.usage, reply.usage)
+        last.usage = add_usage(last.usage, reply.usage)
     last.cost = total_cost([reply.cost for reply in replies])
     last.losses = list(dict.fromkeys(loss for reply in replies for loss in reply.losses))
     return last

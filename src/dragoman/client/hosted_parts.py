@@ -54,7 +54,7 @@ def words(body: Wire) -> str:
     return f"[result: {body.get('text')}]"
 
 
-def hosted_calls(parts: Iterable[AnyPart]) -> list[HostedCallResult]:
+def find_hosted_calls(parts: Iterable[AnyPart]) -> list[HostedCallResult]:
     """In the order of the calls; one without a result has not ended."""
     found: dict[str, HostedCallResult] = {}
     for part in parts:

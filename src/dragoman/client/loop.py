@@ -10,7 +10,7 @@ from typing import Any, Generic, Unpack, cast
 from msgspec import Struct
 
 from dragoman.client.background import Calls
-from dragoman.client.budget import Bounds, Stopped, added, total_cost
+from dragoman.client.budget import Bounds, Stopped, add_usage, total_cost
 from dragoman.client.context import Cancellation, Hooks, RunContext
 from dragoman.client.display import markdown_of
 from dragoman.client.executing import (
@@ -19,7 +19,7 @@ from dragoman.client.executing import (
     ToolRunEnd,
     ToolRunProgress,
     ToolRunStart,
-    awaited,
+    await_value,
 )
 from dragoman.client.generating import agenerate
 from dragoman.client.messages import (
@@ -109,7 +109,7 @@ class Run(Generic[Output]):
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
         """Calls of the last reply without a result."""
-        return _unanswered(self.messages)
+        return _find_unanswered(self.messages)
 
     @property
     def cost(self) -> float | None:
@@ -129,7 +129,7 @@ class Run(Generic[Output]):
     def add(self, result: Result[Output]) -> None:
         self.results.append(result)
         self.messages.append(result)
-        self.usage: Usage = added(self.usage, result.usage)
+        self.usage: Usage = add_usage(self.usage, result.usage)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle. Functions of tools stay behind: another process may not have them, and needs them only
@@ -218,7 +218,7 @@ class AgentLoop:
     async def run_to_end(self, seconds: float | None, cancel: Cancellation | None) -> None:
         clock = asyncio.timeout(seconds)
         try:
-            async with clock, _cancelled_by(cancel):
+            async with clock, _heed_cancellation(cancel):
                 self._run.stopped = await self._turns()
         except TimeoutError:
             if not clock.expired():
@@ -271,7 +271,9 @@ class AgentLoop:
         await self._notify(TurnStart(number))
         messages: Prompt = run.messages
         for hooks in self._hooks:
-            messages = await awaited(hooks.before_model(context, tuple(messages_of(messages)))) or messages
+            messages = (
+                await await_value(hooks.before_model(context, tuple(messages_of(messages)))) or messages
+            )
         result = await agenerate(
             messages,
             run.model,
@@ -282,13 +284,13 @@ class AgentLoop:
         )
         run.add(result)
         for hooks in reversed(self._hooks):
-            await awaited(hooks.after_model(context, result))
+            await await_value(hooks.after_model(context, result))
         await self._notify(TurnEnd(number, result))
         return result
 
     async def _notify(self, event: RunEvent) -> None:
         if self._on_event:
-            await awaited(self._on_event(event))
+            await await_value(self._on_event(event))
 
 
 _RUN_ONLY = frozenset(RunOptions.__annotations__) - frozenset(RequestSettings.__annotations__)
@@ -299,7 +301,7 @@ class CancelledElsewhere(Exception):
 
 
 @asynccontextmanager
-async def _cancelled_by(cancel: Cancellation | None) -> AsyncGenerator[None]:
+async def _heed_cancellation(cancel: Cancellation | None) -> AsyncGenerator[None]:
     """Raises CancelledElsewhere inside where `cancel` is used; other cancellations pass."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     if cancel is None or task is None:
@@ -339,7 +341,7 @@ def _hooks(options: RunOptions) -> Sequence[Hooks[Any]]:
     return (given,) if isinstance(given, Hooks) else given
 
 
-def _unanswered(messages: Sequence[AnyMessage]) -> list[OpenAICall]:
+def _find_unanswered(messages: Sequence[AnyMessage]) -> list[OpenAICall]:
     """The calls of the last reply that no message after it answers."""
     answered: list[str] = []
     for message in reversed(messages):

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TextIO, TypeVar, Unpack, cast
 from msgspec import Struct
 
 from dragoman.client.background import wait_for
-from dragoman.client.budget import added
+from dragoman.client.budget import add_usage
 from dragoman.client.generating import agenerate
 from dragoman.client.messages import Prompt
 from dragoman.client.output import Output, OutputSpec
@@ -72,7 +72,7 @@ class Progress:
         if reply.result is None:
             self.failed += 1
             return
-        self.usage: Usage = added(self.usage, reply.result.usage)
+        self.usage: Usage = add_usage(self.usage, reply.result.usage)
         cost = reply.result.cost
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
@@ -95,17 +95,17 @@ class ProgressBar:
         now = time.monotonic()
         if self._live and now - self._shown >= _INTERVAL:
             self._shown = now
-            self._stream.write(f"\r{described(progress)}\x1b[K")
+            self._stream.write(f"\r{describe_progress(progress)}\x1b[K")
             self._stream.flush()
 
     def close(self) -> None:
         if self._last:
             start, end = ("\r", "\x1b[K") if self._live else ("", "")
-            self._stream.write(f"{start}{described(self._last)}{end}\n")
+            self._stream.write(f"{start}{describe_progress(self._last)}{end}\n")
             self._stream.flush()
 
 
-def described(progress: Progress) -> str:
+def describe_progress(progress: Progress) -> str:
     """`━━━━╺───  412/1000  41 %  512/s  3 failed  $0.0210  0:01 left`."""
     done, total, seconds = progress.done + progress.skipped, progress.total, progress.seconds
     rate = progress.done / seconds if seconds else 0.0
@@ -191,7 +191,7 @@ async def agenerate_many(
     and so do 32 failures in a row that are all alike, of an upstream that does not answer.
     The options are those of `BatchOptions`: tools, limits, progress, and the settings of the requests.
     """
-    async with aclosing(_counted_replies(prompts, model, output, options)) as batches:
+    async with aclosing(_count_replies(prompts, model, output, options)) as batches:
         async for batch in batches:
             for reply in batch:
                 yield reply
@@ -205,7 +205,7 @@ def generate_many(
     **options: Unpack[BatchOptions],
 ) -> Iterator[PromptReply[Prompt, Output]]:
     """Like `agenerate_many`, for code that is not async. `prompts` is read on another thread."""
-    batches = _counted_replies(prompts, model, output, options)
+    batches = _count_replies(prompts, model, output, options)
     try:
         while batch := wait_for(anext(batches, None)):
             yield from batch
@@ -213,7 +213,7 @@ def generate_many(
         wait_for(batches.aclose())
 
 
-async def _counted_replies(
+async def _count_replies(
     prompts: Iterable[Prompt], model: str | Model, output: OutputSpec[Output], options: BatchOptions
 ) -> AsyncGenerator[list[PromptReply[Prompt, Output]]]:
     batch = PromptBatch(model, output, options, len(prompts) if isinstance(prompts, Sized) else None)

@@ -36,7 +36,7 @@ def image(value: str | bytes | Path | Media) -> Media:
             return value
         case bytes():
             data = b64encode(value).decode()
-            return _made(data, sniff(data) or _UNKNOWN)
+            return _make(data, sniff(data) or _UNKNOWN)
         case Path():
             return media(value)
         case str():
@@ -65,7 +65,7 @@ def _from_bytes(data: bytes, name: str = "") -> Media:
             return Media("document", media_type, Plain(data.decode()), name)
         except UnicodeDecodeError:
             pass
-    return _made(encoded, media_type, name)
+    return _make(encoded, media_type, name)
 
 
 def _type_of(data: bytes) -> str:
@@ -90,7 +90,7 @@ def _from_text(value: str) -> Media:
         raise ConfigError("a data URL of an image holds base64: data:image/png;base64,…")
     data = "".join(value[found.end() if found else 0 :].split())
     _check(data)
-    return _made(data, sniff(data) or (found[1].lower() if found else "") or _UNKNOWN)
+    return _make(data, sniff(data) or (found[1].lower() if found else "") or _UNKNOWN)
 
 
 def _check(data: str) -> None:
@@ -104,5 +104,5 @@ def _check(data: str) -> None:
         ) from None
 
 
-def _made(data: str, media_type: str, name: str = "") -> Media:
+def _make(data: str, media_type: str, name: str = "") -> Media:
     return Media(media_kind(media_type), media_type, Base64(data), name)

@@ -215,7 +215,7 @@ def neutral(messages: Iterable[AnyMessage]) -> tuple[tuple[Text, ...], tuple[Mes
     answering = False
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
-        parts = _placed(message.parts, where)
+        parts = _place(message.parts, where)
         if message.role == "system" and not turns:
             system += [part for part in parts if isinstance(part, Text)]
         elif answering and isinstance(message, ToolMessage):
@@ -226,7 +226,7 @@ def neutral(messages: Iterable[AnyMessage]) -> tuple[tuple[Text, ...], tuple[Mes
     return tuple(system), tuple(turns)
 
 
-def _placed(parts: tuple[AnyPart, ...], where: str) -> tuple[AnyPart, ...]:
+def _place(parts: tuple[AnyPart, ...], where: str) -> tuple[AnyPart, ...]:
     """The parts with their place, which losses name, where they have none."""
     return tuple(
         [

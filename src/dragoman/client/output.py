@@ -87,10 +87,10 @@ class ExpectedOutput(Generic[Output]):
         self._wrapped = False
         if self.format:
             self.schema: Wire = self.format.schema or {}
-            self._convert = _checked_by(self.schema)
+            self._convert = _checker_of(self.schema)
         elif is_object(output):
             self.schema, self.name = output, str(output.get("title") or "reply")
-            self._convert = _checked_by(output)
+            self._convert = _checker_of(output)
         else:
             self.schema = schema(output)
             self.name: str = getattr(output, "__name__", "reply")
@@ -188,14 +188,14 @@ class ExpectedOutput(Generic[Output]):
         for text in (*reversed(texts), "".join(texts), *_inside("".join(texts))):
             value = read(repair(text.strip(), checker_of(self.schema))[0])
             if value is not BROKEN:
-                return self._converted(value)
+                return self._convert_value(value)
         raise InvalidOutput("the answer is not JSON" if any(texts) else "there is no answer")
 
     def partial(self, value: Any) -> Any:
         """What a value that is not complete yet shows of the output."""
         return value.get(_WRAPPED) if self._wrapped and is_object(value) else value
 
-    def _converted(self, value: Any) -> Output:
+    def _convert_value(self, value: Any) -> Output:
         if self._wrapped:
             if not is_object(value) or _WRAPPED not in value:
                 raise InvalidOutput(f"{_WRAPPED}: required, but missing")
@@ -206,7 +206,7 @@ class ExpectedOutput(Generic[Output]):
             raise InvalidOutput(*problems_of("", error)) from None
 
 
-def expected_output(output: Any, settings: RequestSettings) -> ExpectedOutput[Any] | None:
+def expect_output(output: Any, settings: RequestSettings) -> ExpectedOutput[Any] | None:
     """What `output`, or `response_format` among the settings, wants; None: text."""
     alias = settings.pop("response_format", None)
     output = _openai_format(alias) if output is None else output
@@ -245,7 +245,7 @@ def _inside(text: str) -> list[str]:
     return [*reversed(found), *(text[start:end] for start, end in spans if 0 <= start < end)]
 
 
-def _checked_by(json_schema: Wire) -> Callable[[Any], Any]:
+def _checker_of(json_schema: Wire) -> Callable[[Any], Any]:
     try:
         validator = jsonschema_rs.validator_for(json_schema)
     except ValueError as error:

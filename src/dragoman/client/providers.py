@@ -31,10 +31,10 @@ from dragoman.profiles import (
     Surface,
     bare_model,
     describe_unknown,
-    known_server,
+    find_server,
+    find_vendor,
     profile_of,
     split_model,
-    vendor_named,
 )
 from dragoman.profiles import known as known_providers
 from dragoman.protocols import upstream as find_codec
@@ -116,7 +116,7 @@ class Provider:
         """One try; a second one where a credential was refused that can be fetched anew."""
         outcome = await self._send_once(request, timeouts)
         refused = isinstance(outcome, Failure) and outcome.kind in ("unauthenticated", "forbidden")
-        if refused and self.credentials.refused():
+        if refused and self.credentials.note_refusal():
             outcome = await self._send_once(request, timeouts)
         return outcome
 
@@ -158,7 +158,7 @@ class Provider:
 
     def profile(self, model: str) -> ModelProfile:
         """What is known about one of its models."""
-        server = known_server(self.name, self.base_url)
+        server = find_server(self.name, self.base_url)
         return profile_of(model, server, self.protocol, self._profiles)
 
     def transport(self) -> Transport:
@@ -222,16 +222,16 @@ def model_of(model: str | Model) -> Model:
         return model
     name, separator, rest = split_model(model)
     if not separator or not rest:
-        raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_listed()}")
+        raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_list_known()}")
     if separator == "/":
-        name = vendor_named(name) or name
-    return provider_named(name).model(bare_model(name, rest))
+        name = find_vendor(name) or name
+    return find_provider(name).model(bare_model(name, rest))
 
 
 _made: dict[tuple[str, str, str], Provider] = {}
 
 
-def provider_named(name: str) -> Provider:
+def find_provider(name: str) -> Provider:
     """The known provider of that name, with the key and the address that are in the environment now."""
     known = known_providers()
     if name not in known:
@@ -258,7 +258,7 @@ def _embedded() -> Transport:
 _demo: Transport | None = None
 
 
-def _listed() -> str:
+def _list_known() -> str:
     return ", ".join(known_providers())
 
 
@@ -317,7 +317,7 @@ class ModelInfo(Struct, frozen=True):
 
 async def amodels(provider: str | Provider) -> list[ModelInfo]:
     """The provider's own list, fetched now. Raises UpstreamError where it does not answer."""
-    target = provider_named(provider) if isinstance(provider, str) else provider
+    target = find_provider(provider) if isinstance(provider, str) else provider
     try:
         names = await fetch_model_names(
             target.transport(), target.protocol, target.base_url, target.headers_for

@@ -18,7 +18,7 @@ from dragoman.client.output import ExpectedOutput, OutputMode
 from dragoman.client.providers import Model, Provider
 from dragoman.client.results import Result
 from dragoman.client.setting_types import OTHER_NAMES, check_settings
-from dragoman.client.tools import Tool, ToolLike, declared, tools_of
+from dragoman.client.tools import Tool, ToolLike, declare_tool, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
 from dragoman.core.errors import ConfigError, DragomanError, UpstreamError, WireError
@@ -129,7 +129,7 @@ def request_of(
         model,
         messages,
         system,
-        tuple([declared(each) for each in tools_of(tools)]),
+        tuple([declare_tool(each) for each in tools_of(tools)]),
         _choice(given.get("tool_choice")),
         given.get("parallel"),
         _settings(given),
@@ -303,10 +303,10 @@ class ModelCall:
 
     def time_limit(self) -> AbstractAsyncContextManager[None]:
         """Raises UpstreamError where the call, from its first attempt on, takes more than its timeout."""
-        return nullcontext() if self._seconds is None else self._limited(self._seconds)
+        return nullcontext() if self._seconds is None else self._limit(self._seconds)
 
     @asynccontextmanager
-    async def _limited(self, seconds: float) -> AsyncGenerator[None]:
+    async def _limit(self, seconds: float) -> AsyncGenerator[None]:
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + seconds
         clock = asyncio.timeout_at(self._deadline)
@@ -385,16 +385,16 @@ def _with_options(
             why = f"The request goes to {provider.name}, which speaks {provider.protocol}."
             losses.dropped(f"provider_options.{name}", why, "field.unknown")
     for name in dict.fromkeys(ours):
-        body = _merged(body, options.get(name, {}), f"provider_options.{name}", losses)
+        body = _merge(body, options.get(name, {}), f"provider_options.{name}", losses)
     return body
 
 
-def _merged(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) -> Wire:
+def _merge(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) -> Wire:
     out = dict(body)
     for name, value in fields.items():
         old = body.get(name)
         if is_object(old) and is_object(value):
-            value = _merged(old, value, f"{where}.{name}", losses)
+            value = _merge(old, value, f"{where}.{name}", losses)
         elif old is not None and old != value:
             losses.changed(
                 f"{where}.{name}", "It took the place of what the request had there.", "field.option"

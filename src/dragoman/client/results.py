@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic
 
-from dragoman.client.hosted_parts import HostedCallResult, hosted_calls
+from dragoman.client.hosted_parts import HostedCallResult, find_hosted_calls
 from dragoman.client.messages import AssistantMessage
 from dragoman.client.output import ExpectedOutput, InvalidOutput, Output, OutputError
 from dragoman.core import jsontext
@@ -62,7 +62,7 @@ class Result(AssistantMessage, Generic[Output]):
     @property
     def hosted_calls(self) -> list[HostedCallResult]:
         """What hosted tools did that ran here, as the provider has none: searches, fetches, MCP calls."""
-        return hosted_calls(self.parts)
+        return find_hosted_calls(self.parts)
 
     @property
     def raw(self) -> Any:

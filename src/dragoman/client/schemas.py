@@ -74,7 +74,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
     Positional-only ones are refused.
     """
-    hints, hidden = _resolved(function), {context_parameter(function), *fixed_arguments(function)}
+    hints, hidden = _resolve_hints(function), {context_parameter(function), *fixed_arguments(function)}
     found: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(signature(function).parameters.items()):
         if (index == 0 and is_method(function)) or name in hidden:
@@ -105,7 +105,7 @@ def fixed_arguments(function: Callable[..., Any]) -> set[str]:
     return set(function.keywords) if isinstance(function, partial) else set()
 
 
-def described_function(function: Any) -> Any:
+def unwrap_function(function: Any) -> Any:
     """What has the name, the docstring and the type hints of a callable: of a partial, of an instance."""
     while isinstance(function, partial):
         function = function.func
@@ -123,7 +123,7 @@ def context_parameter(function: Callable[..., Any]) -> str:
     if not first or not any("RunContext" in str(each.annotation) for each in parameters):
         return ""
     name = first[0].name
-    hint = _resolved(function).get(name)
+    hint = _resolve_hints(function).get(name)
     return name if hint is RunContext or typing.get_origin(hint) is RunContext else ""
 
 
@@ -135,17 +135,17 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 def function_schema(function: Callable[..., Any]) -> Wire:
     """The parameters of `function` as an object schema; a default makes one optional."""
-    _, described = docstring(getdoc(described_function(function)) or "")
+    _, described = docstring(getdoc(unwrap_function(function)) or "")
     parameters = signature(function).parameters
     rows = {name: (hint, default_of(parameters[name])) for name, hint in hints_of(function).items()}
     builder = SchemaBuilder()
-    return builder.rooted(builder.object(rows, described, Parameter.empty))
+    return builder.add_definitions(builder.object(rows, described, Parameter.empty))
 
 
 def schema(hint: Any) -> Wire:
     """The schema of one type."""
     builder = SchemaBuilder()
-    return builder.rooted(builder.build(hint))
+    return builder.add_definitions(builder.build(hint))
 
 
 def pydantic_adapter(hint: Any) -> Any:
@@ -186,7 +186,7 @@ class SchemaBuilder:
         self.definitions: dict[str, Any] = {}
         self._open: list[Any] = []  # the classes that are being described, outermost first
 
-    def rooted(self, made: Wire) -> Wire:
+    def add_definitions(self, made: Wire) -> Wire:
         return {**made, "$defs": self.definitions} if self.definitions else made
 
     def build(self, hint: Any) -> Wire:
@@ -253,7 +253,7 @@ class SchemaBuilder:
 
     def _annotated(self, hint: Any, inner: Any, notes: tuple[Any, ...]) -> Wire:
         if adapter := pydantic_adapter(hint):
-            made = self._adopted(adapter.json_schema())
+            made = self._adopt(adapter.json_schema())
         else:
             made = self.build(inner)
         return {**made, **_constraints(notes, made)}
@@ -265,19 +265,19 @@ class SchemaBuilder:
     def _class(self, hint: Any) -> Wire:
         base: type[Any] = hint if isinstance(hint, type) else object
         if issubclass(base, enum.Enum):
-            return _described(_enum([member.value for member in base]), base)
+            return _describe(_enum([member.value for member in base]), base)
         if adapter := pydantic_adapter(hint):
-            return self._adopted(adapter.json_schema())
+            return self._adopt(adapter.json_schema())
         if callable(made := getattr(hint, "model_json_schema", None)):  # what has pydantic's methods
-            return self._adopted(typing.cast(Wire, made()))
+            return self._adopt(typing.cast(Wire, made()))
         if issubclass(base, msgspec.Struct):
             return self._struct(base)
         if dataclasses.is_dataclass(base):
-            return _described(self._dataclass(base), base)
+            return _describe(self._dataclass(base), base)
         if typing.is_typeddict(base):
-            return _described(self._typed_dict(base), base)
+            return _describe(self._typed_dict(base), base)
         if "_fields" in vars(base) and tuple in base.__mro__:  # NamedTuple
-            return self._tuple(list(_resolved(base).values()))
+            return self._tuple(list(_resolve_hints(base).values()))
         if issubclass(base, str | int | float):
             return {"type": next(_NAMES[each] for each in base.__mro__ if each in _NAMES)}
         return self._stand_in(hint)
@@ -291,15 +291,17 @@ class SchemaBuilder:
         raise ConfigError(f"no JSON Schema for {hint!r}; give the tool its parameters by hand")
 
     def _dataclass(self, hint: type[Any]) -> Wire:
-        hints = _resolved(hint)
+        hints = _resolve_hints(hint)
         rows = {field.name: (hints[field.name], _default(field)) for field in dataclasses.fields(hint)}
-        return self.object(rows, _described_fields(hint), dataclasses.MISSING)
+        return self.object(rows, _describe_fields(hint), dataclasses.MISSING)
 
     def _typed_dict(self, hint: type[Any]) -> Wire:
         required: frozenset[str] = hint.__required_keys__
         missing = dataclasses.MISSING
-        rows = {name: (each, missing if name in required else None) for name, each in _resolved(hint).items()}
-        return self.object(rows, _described_fields(hint), missing)
+        rows = {
+            name: (each, missing if name in required else None) for name, each in _resolve_hints(hint).items()
+        }
+        return self.object(rows, _describe_fields(hint), missing)
 
     def _struct(self, hint: Any) -> Wire:
         """msgspec writes every struct as a definition; the outermost stands inline unless it is recursive."""
@@ -309,28 +311,28 @@ class SchemaBuilder:
         name = str(made.get("$ref", "")).removeprefix(_DEFINITION)
         if name in definitions and f'"{made["$ref"]}"' not in jsontext.dumps(definitions):
             made = definitions.pop(name)
-        return self._adopted({**made, "$defs": definitions})
+        return self._adopt({**made, "$defs": definitions})
 
-    def _adopted(self, made: Wire) -> Wire:
+    def _adopt(self, made: Wire) -> Wire:
         """`made` with its definitions moved to ours, all renamed where one of the names is taken."""
         definitions: Wire = made.get("$defs", {})
         made = {key: value for key, value in made.items() if key != "$defs"}
         for number in count(1):
             names = {name: name if number == 1 else f"{name}_{number}" for name in definitions}
-            moved = {names[name]: _renamed(each, names) for name, each in definitions.items()}
+            moved = {names[name]: _rename(each, names) for name, each in definitions.items()}
             if all(self.definitions.get(name, each) == each for name, each in moved.items()):
                 self.definitions.update(moved)
-                return typing.cast(Wire, _renamed(made, names))
+                return typing.cast(Wire, _rename(made, names))
         raise AssertionError("count does not end")
 
 
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+def _rename(node: Any, names: Mapping[str, str]) -> Any:
     """`node` with references (also in a `discriminator`) to the definitions under their new names."""
     match node:
         case dict():
-            return {key: _renamed(value, names) for key, value in typing.cast(Wire, node).items()}
+            return {key: _rename(value, names) for key, value in typing.cast(Wire, node).items()}
         case list():
-            return [_renamed(value, names) for value in typing.cast(list[Any], node)]
+            return [_rename(value, names) for value in typing.cast(list[Any], node)]
         case str() if node.startswith(_DEFINITION):
             name = node.removeprefix(_DEFINITION)
             return _DEFINITION + names.get(name, name)
@@ -379,7 +381,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return dataclasses.MISSING if field.default_factory is dataclasses.MISSING else None
 
 
-def _described(made: Wire, hint: type[Any]) -> Wire:
+def _describe(made: Wire, hint: type[Any]) -> Wire:
     """With the first words of the class, where it has a docstring of its own."""
     own = hint.__doc__ or ""
     if not own or own.startswith(f"{hint.__name__}(") or own == enum.Enum.__doc__ or own == "An enumeration.":
@@ -388,13 +390,13 @@ def _described(made: Wire, hint: type[Any]) -> Wire:
     return {**made, "description": " ".join(summary.split())} if summary else made
 
 
-def _described_fields(hint: type[Any]) -> dict[str, str]:
+def _describe_fields(hint: type[Any]) -> dict[str, str]:
     return docstring(getdoc(hint) or "")[1]
 
 
-def _resolved(thing: Any) -> dict[str, Any]:
+def _resolve_hints(thing: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(described_function(thing), include_extras=True)
+        return typing.get_type_hints(unwrap_function(thing), include_extras=True)
     except NameError as error:
         raise ConfigError(
             f"a type hint of {getattr(thing, '__name__', thing)} cannot be resolved: {error}"

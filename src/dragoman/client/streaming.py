@@ -13,7 +13,7 @@ from msgspec import Struct
 from dragoman.client.background import wait_for
 from dragoman.client.hosted_parts import ORIGIN, HostedCallResult, read_part
 from dragoman.client.messages import Prompt, openai_call
-from dragoman.client.output import ExpectedOutput, Output, OutputSpec, expected_output
+from dragoman.client.output import ExpectedOutput, Output, OutputSpec, expect_output
 from dragoman.client.partial_json import PartialJson
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import ModelCall, Question, RequestSettings
@@ -287,7 +287,7 @@ def astream(
     **settings: Unpack[RequestSettings],
 ) -> AsyncStream[Output]:
     """The reply of `model` as it arrives; arguments as for `agenerate`. An invalid output is not retried."""
-    expected = expected_output(output, settings)
+    expected = expect_output(output, settings)
     return open_stream(
         Question(conversation, model_of(model), tools_of(tools), settings, expected, stream=True)
     )
@@ -321,12 +321,12 @@ class StreamReader:
         return self._call.pipeline.read_stream(self._frames)  # of the surface that answered
 
     def feed(self, data: bytes) -> list[StreamEvent]:
-        return [shown for event in self._reader.feed(data) for shown in self._shown(event)]
+        return [shown for event in self._reader.feed(data) for shown in self._show(event)]
 
     def close(self) -> list[StreamEvent]:
-        return [shown for event in self._reader.close() for shown in self._shown(event)]
+        return [shown for event in self._reader.close() for shown in self._show(event)]
 
-    def _shown(self, event: Event) -> Iterable[StreamEvent]:
+    def _show(self, event: Event) -> Iterable[StreamEvent]:
         self._events.append(event)
         match event:
             case ResponseEnd():

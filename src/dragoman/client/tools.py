@@ -142,7 +142,7 @@ def tool(
         kind = type(function)
         if kind is classmethod or kind is staticmethod:
             function = typing.cast(Function, inner)
-        described = schemas.described_function(function)
+        described = schemas.unwrap_function(function)
         summary, _ = schemas.docstring(getdoc(described) or "")
         parameters, named = schemas.function_schema(function), name or _name(function, described)
         out = Tool(named, description or summary, parameters, function, **options)
@@ -190,7 +190,7 @@ ToolLike = Tool | ServerTool | Function | model.ToolDeclaration | model.HostedTo
 AnyTool = Tool | ServerTool | model.ToolDeclaration | model.HostedTool
 
 
-def declared(tool: AnyTool) -> model.AnyTool:
+def declare_tool(tool: AnyTool) -> model.AnyTool:
     match tool:
         case Tool():
             return tool.neutral()
@@ -213,7 +213,7 @@ def _tool(value: ToolLike) -> AnyTool:
         case Tool() | ServerTool() | model.ToolDeclaration() | model.HostedTool():
             return value
         case Mapping():
-            if hosted := _hosted(value):
+            if hosted := _read_hosted(value):
                 return hosted
             function = value.get("function", value)
             if not function.get("name"):
@@ -226,7 +226,7 @@ def _tool(value: ToolLike) -> AnyTool:
             raise ConfigError(f"a tool is a Tool, a function or a declaration, not {value!r}")
 
 
-def _hosted(value: Mapping[str, Any]) -> model.HostedTool | None:
+def _read_hosted(value: Mapping[str, Any]) -> model.HostedTool | None:
     """A tool without a schema of its own, in the words of the protocol that knows it."""
     if not value.keys().isdisjoint(("function", "parameters", "input_schema")):
         return None

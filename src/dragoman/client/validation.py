@@ -53,7 +53,7 @@ class ArgumentValidator:
                 problems.append(f"{name}: there is no such argument; the arguments are: {known}")
                 continue
             try:
-                values[name] = self._converters.get(name, _unchanged)(value)
+                values[name] = self._converters.get(name, _keep)(value)
             except ValueError as error:  # msgspec's and pydantic's ValidationError are ValueErrors
                 if value is not None or name in self._required:  # models write null for what they leave out
                     problems += problems_of(name, error)
@@ -66,13 +66,13 @@ class ArgumentValidator:
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
-def _unchanged(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
 def converter(hint: Any) -> Converter:
     if hint is Any:
-        return _unchanged
+        return _keep
     if adapter := pydantic_adapter(hint):
         return adapter.validate_python
 

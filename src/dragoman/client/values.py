@@ -33,7 +33,7 @@ def get_arguments(call: Mapping[str, Any] | ToolCall | str) -> dict[str, Any]:
 
     Raises WireError where the model wrote something else.
     """
-    value = _written(call)
+    value = _arguments_of(call)
     if is_object(value):
         return value
     if value is None or not str(value).strip():
@@ -73,9 +73,9 @@ def outcome(output: Any) -> ToolOutcome:
         case bytes() | bytearray():
             return _binary(bytes(output))
         case ToolResult():
-            return _joined(output.content, output.failed)
+            return _join(output.content, output.failed)
         case list() | tuple() if any(map(_is_media, cast(Iterable[Any], output))):
-            return _joined(cast(Iterable[Any], output))
+            return _join(cast(Iterable[Any], output))
         case _ if callable(png := getattr(output, "_repr_png_", None)):  # Pillow's images, figures (IPython)
             shown = png()
             return _binary(shown) if isinstance(shown, bytes) else ToolOutcome(_json(output))
@@ -83,7 +83,7 @@ def outcome(output: Any) -> ToolOutcome:
             return ToolOutcome(_json(output))
 
 
-def _written(call: Mapping[str, Any] | ToolCall | str) -> Any:
+def _arguments_of(call: Mapping[str, Any] | ToolCall | str) -> Any:
     match call:
         case str():
             return call
@@ -94,7 +94,7 @@ def _written(call: Mapping[str, Any] | ToolCall | str) -> Any:
             return next((function[key] for key in ("arguments", "input", "args") if key in function), None)
 
 
-def _joined(items: Iterable[Any], failed: bool = False) -> ToolOutcome:
+def _join(items: Iterable[Any], failed: bool = False) -> ToolOutcome:
     outcomes = [ToolOutcome(item.text) if isinstance(item, Text) else outcome(item) for item in items]
     shown = tuple(media for each in outcomes for media in each.media)
     return ToolOutcome("\n".join(each.text for each in outcomes if each.text), shown, failed)

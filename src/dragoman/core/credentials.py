@@ -44,7 +44,7 @@ class Credential(Struct, frozen=True, kw_only=True):
     async def wait(self) -> Credential:
         return self
 
-    def refused(self) -> bool:
+    def note_refusal(self) -> bool:
         return False
 
     def secrets(self) -> Iterable[str]:
@@ -67,7 +67,7 @@ class CredentialSource(Protocol):
         """Raises CredentialFailed where none can be had."""
         ...
 
-    def refused(self) -> bool:
+    def note_refusal(self) -> bool:
         """The upstream refused the current one. Returns whether another try may have another one."""
         ...
 

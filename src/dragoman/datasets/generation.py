@@ -110,12 +110,12 @@ async def _replies(
         async with aclosing(batch.replies(iter(lines), ask)) as batches:
             async for replies in batches:
                 for reply in replies:
-                    rows[str(reply.prompt.id)] = _kept(reply, file)
+                    rows[str(reply.prompt.id)] = _keep(reply, file)
                     batch.count(reply)
     return rows
 
 
-def _kept(reply: PromptReply[PromptLine, Any], file: ReplyFile | None) -> Mapping[str, Any]:
+def _keep(reply: PromptReply[PromptLine, Any], file: ReplyFile | None) -> Mapping[str, Any]:
     if file:
         file.append(reply)
     return reply_row(reply)

@@ -31,11 +31,11 @@ Contents = mmap.mmap | bytes
 def cut_json(file: str, size: int) -> Iterator[Piece]:
     """The name and the first line say which of the three it is. A `.jsonl` whose first row is broken has
     lines all the same."""
-    with opened(file) as stream:
+    with open_file(file) as stream:
         line = stream.readline().removeprefix(_BOM)
         while line.isspace():
             line = stream.readline()
-    is_array, is_json = line.lstrip()[:1] == b"[", uncompressed(file).endswith(".json")
+    is_array, is_json = line.lstrip()[:1] == b"[", strip_compression(file).endswith(".json")
     if not line or (_is_json(line) and not (is_array and is_json)) or not (is_array or is_json):
         yield from _cut_lines(file, size)
         return
@@ -48,7 +48,7 @@ def cut_json(file: str, size: int) -> Iterator[Piece]:
         yield from _cut_lines(file, size)
 
 
-def uncompressed(file: str) -> str:
+def strip_compression(file: str) -> str:
     """Its name without the suffix of a compression."""
     path = Path(file)
     return str(path.with_suffix("")) if path.suffix in COMPRESSIONS else file
@@ -94,7 +94,7 @@ class JsonReader:
     def _go_to(self, file: str, place: int) -> None:
         if self._file != file or self._at > place:
             self._stream.close()
-            self._file, self._at, self._stream = file, 0, opened(file)
+            self._file, self._at, self._stream = file, 0, open_file(file)
         if self._stream.seekable():
             self._stream.seek(place)
             self._at = place
@@ -105,7 +105,7 @@ class JsonReader:
             self._at += len(block)
 
 
-def opened(file: str) -> IO[bytes]:
+def open_file(file: str) -> IO[bytes]:
     """What it holds, for reading; of a compressed file without places to go to."""
     compression = COMPRESSIONS.get(Path(file).suffix)
     if not compression:
@@ -171,7 +171,7 @@ def _cut_lines(file: str, size: int) -> Iterator[Piece]:
     """The lines are counted, so that rows have numbers; this reads a gigabyte in half a second."""
     start = first = number = at = 0
     unfinished = False
-    with opened(file) as lines:
+    with open_file(file) as lines:
         while block := lines.read(_BLOCK):
             begin = 0
             while number + (count := block.count(b"\n", begin)) - first >= size:
@@ -218,7 +218,7 @@ def _cut_values(file: str, contents: Contents, size: int) -> Iterator[Piece]:
 
 def _contents(file: str) -> Contents:
     """A file is mapped: it may be larger than the memory."""
-    with opened(file) as stream:
+    with open_file(file) as stream:
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if stream.seekable() else stream.read()
 
 

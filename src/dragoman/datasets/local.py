@@ -98,13 +98,13 @@ def translate_files(
         if not lock(file.fileno()):
             raise ConfigError(f"{folder}: another process works on this job")
         _begin(folder, job, options.get("resume", False))
-        return _run(job, _done(job), options)
+        return _run(job, _read_reports(job), options)
 
 
 def job_report(folder: str | Path) -> LossReport:
     """The sum of the shards that are done in a folder."""
     job = structs.replace(_read_job(Path(folder)), out=str(folder))
-    return LossReport.merged(_done(job).values())
+    return LossReport.merge_all(_read_reports(job).values())
 
 
 def is_job(folder: str | Path) -> bool:
@@ -153,7 +153,7 @@ def _read_job(folder: Path) -> DatasetJob:
         raise ConfigError(f"{folder / JOB}: {error}") from None
 
 
-def _done(job: DatasetJob) -> dict[int, LossReport]:
+def _read_reports(job: DatasetJob) -> dict[int, LossReport]:
     """The reports of the shards that are there."""
     done = [number for number in range(len(job.shards)) if job.place(number).exists()]
     texts = [(number, job.report_place(number).read_bytes()) for number in done]
@@ -162,7 +162,7 @@ def _done(job: DatasetJob) -> dict[int, LossReport]:
 
 def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> LossReport:
     """The report of all shards, of which `done` are done already."""
-    before = LossReport.merged(done.values())
+    before = LossReport.merge_all(done.values())
     left = {number: shard.rows for number, shard in enumerate(job.shards) if number not in done}
     total = before.rows + sum(left.values())
     progress = JobProgress(total, before, before.rows, time.monotonic())
@@ -177,7 +177,7 @@ def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> L
             progress.total += report.rows - left[number]  # empty lines are no rows
             if on_progress:
                 on_progress(progress)
-    return LossReport.merged(done[number] for number in sorted(done))  # whoever was first
+    return LossReport.merge_all(done[number] for number in sorted(done))  # whoever was first
 
 
 def _run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[tuple[int, LossReport]]:

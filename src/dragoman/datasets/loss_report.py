@@ -64,7 +64,7 @@ class LossReport(Struct):
             entry.rows = [*entry.rows, *more.rows][:_MOST_ROWS]
 
     @classmethod
-    def merged(cls, reports: Iterable[LossReport]) -> LossReport:
+    def merge_all(cls, reports: Iterable[LossReport]) -> LossReport:
         total = cls()
         for report in reports:
             total.merge(report)

@@ -91,7 +91,7 @@ def report(dataset: Dataset, id: str = "id") -> LossReport:
     """The losses and errors of a translated dataset, summed up. This runs it, or reads what was written."""
     names = [name for name in dataset.columns() if name in (id, "losses", "error")]
     batches = dataset.select_columns(names).iter_batches(batch_format="pyarrow", batch_size=_ROWS)
-    return LossReport.merged(reports_of(batches, id))
+    return LossReport.merge_all(reports_of(batches, id))
 
 
 def run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[tuple[int, LossReport]]:

@@ -143,7 +143,7 @@ def _convert(translation: Translation, source: Layout, target: Layout) -> Conver
             images=translation.images,
             transcript=translation.transcript,
         )
-        return lambda body: _exchanged(plan, body)
+        return lambda body: _run_exchange(plan, body)
     decode = source.decode or codec(source.protocol).decode_request
     encode = target.encode or _encoder(translation, target)
     spelling = codec(source.protocol).spelling if source.protocol else None
@@ -159,7 +159,7 @@ def _convert(translation: Translation, source: Layout, target: Layout) -> Conver
     return convert
 
 
-def _exchanged(plan: ExchangePlan, body: bytes | Wire) -> Converted:
+def _run_exchange(plan: ExchangePlan, body: bytes | Wire) -> Converted:
     exchange = Exchange.planned(plan)
     if isinstance(body, bytes):
         return exchange.request_bytes(body), exchange.bare_losses

@@ -22,7 +22,7 @@ from dragoman.datasets.json_files import (
     JsonReader,
     cut_json,
     first_rows,
-    uncompressed,
+    strip_compression,
 )
 from dragoman.datasets.pieces import Piece, RowBatch, RowFormat
 from dragoman.datasets.table_files import TableReader, cut_table, table_schema
@@ -74,7 +74,7 @@ def cut(files: Iterable[str], size: int, column: str = "") -> list[Shard]:
     """Shards of about `size` rows. Tables must have `column`, and so must one of the first rows of JSON."""
     pieces: list[Piece] = []
     for file in files:
-        with _named(file):
+        with _name_file(file):
             if is_table(file) and column:
                 conversation_type(table_schema(file), column)
             pieces += (cut_table if is_table(file) else cut_json)(file, size)
@@ -92,7 +92,7 @@ class ShardReader:
 
     def read(self, shard: Shard) -> Iterator[RowBatch]:
         for piece in shard.pieces:
-            with _named(piece.file):
+            with _name_file(piece.file):
                 yield from (self._tables if piece.kind == "table" else self._json).read(piece)
 
 
@@ -112,11 +112,11 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _is_data(path: Path) -> bool:
-    return is_table(path.name) or uncompressed(path.name).endswith(_JSON)
+    return is_table(path.name) or strip_compression(path.name).endswith(_JSON)
 
 
 @contextmanager
-def _named(file: str) -> Generator[None]:
+def _name_file(file: str) -> Generator[None]:
     """In what goes wrong with it."""
     try:
         yield

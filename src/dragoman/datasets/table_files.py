@@ -16,8 +16,8 @@ _PIECES = 16  # that a large row group is cut into, at most: each reads the grou
 
 def table_schema(file: str) -> Any:
     if not _is_parquet(file):
-        return _opened_arrow(file)[0]
-    with _opened_parquet(file) as parquet:
+        return _open_arrow(file)[0]
+    with _open_parquet(file) as parquet:
         return parquet.schema_arrow
 
 
@@ -76,8 +76,8 @@ def _piece(file: str, start: int, stop: int) -> Piece:
 
 def _group_sizes(file: str) -> list[int]:
     if not _is_parquet(file):
-        return [batch.num_rows for batch in _opened_arrow(file)[1]]
-    with _opened_parquet(file) as parquet:
+        return [batch.num_rows for batch in _open_arrow(file)[1]]
+    with _open_parquet(file) as parquet:
         return [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
 
 
@@ -91,7 +91,7 @@ def _tables(file: str, start: int) -> Iterator[Table]:
 def _parquet_tables(file: str, start: int) -> Iterator[tuple[int, Table]]:
     """With the number of the first row of each; row groups before `start` are not read."""
     at = 0
-    with _opened_parquet(file) as parquet:
+    with _open_parquet(file) as parquet:
         for number in range(parquet.num_row_groups):
             group = parquet.metadata.row_group(number)
             if at + group.num_rows <= start:
@@ -105,7 +105,7 @@ def _parquet_tables(file: str, start: int) -> Iterator[tuple[int, Table]]:
 
 def _arrow_tables(file: str) -> Iterator[tuple[int, Table]]:
     at = 0
-    for batch in _opened_arrow(file)[1]:
+    for batch in _open_arrow(file)[1]:
         size = _batch_rows(batch.nbytes, batch.num_rows)
         for begin in range(0, batch.num_rows, size):
             yield at + begin, batch.slice(begin, size)
@@ -120,7 +120,7 @@ def _is_parquet(file: str) -> bool:
     return file.endswith(".parquet")
 
 
-def _opened_arrow(file: str) -> tuple[Any, Iterator[Any]]:
+def _open_arrow(file: str) -> tuple[Any, Iterator[Any]]:
     """The schema and the batches, in memory that is mapped: what is skipped is not read."""
     source = pa.memory_map(file)
     try:  # `save_to_disk` of Hugging Face writes a stream
@@ -131,5 +131,5 @@ def _opened_arrow(file: str) -> tuple[Any, Iterator[Any]]:
         return stored.schema, map(stored.get_batch, range(stored.num_record_batches))
 
 
-def _opened_parquet(file: str) -> Any:
+def _open_parquet(file: str) -> Any:
     return pq.ParquetFile(file, pre_buffer=False)

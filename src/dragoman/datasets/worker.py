@@ -77,7 +77,7 @@ class ShardTranslator:
 
     def run(self, number: int) -> LossReport:
         job, report = self._job, LossReport()
-        batches = self._translated(number, report)
+        batches = self._translate_rows(number, report)
         if not job.out:
             for _ in batches:
                 pass
@@ -89,7 +89,9 @@ class ShardTranslator:
             write_whole(job.report_place(number), msgspec.json.encode(report))
         return report
 
-    def _translated(self, number: int, report: LossReport) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
+    def _translate_rows(
+        self, number: int, report: LossReport
+    ) -> Iterator[tuple[RowBatch, list[TranslatedRow]]]:
         for batch in self._reader.read(self._job.shards[number]):
             rows = [self._translate(row) for row in batch.rows]
             for id, row in zip(batch.ids, rows, strict=True):

@@ -58,12 +58,12 @@ def answer(
     return ScriptedAnswer(404, "application/json", (b'{"error":{"message":"demo: no such path"}}',))
 
 
-def unauthorised(
+def refuse_key(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> ScriptedAnswer:
     """The answer to a wrong key, in the protocol of the path."""
     found = _routes().find(method, path, query, headers)
-    return _failed(codec_of(found[1] if found else names()[0]), STATUS["401"])
+    return _fail(codec_of(found[1] if found else names()[0]), STATUS["401"])
 
 
 @cache
@@ -91,13 +91,13 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
         case "model":
             return _json(protocol_server.encode_model(ListedModel(route.model)))
         case "retrieve" | "delete" | "items" if protocol_server.turn_codec:
-            return _failed(codec, protocol_server.turn_codec.unknown_item(route.id))
+            return _fail(codec, protocol_server.turn_codec.unknown_item(route.id))
         case _:
             pass
     try:
         wire = read_body(body, name)
-        if refusal := _stored_elsewhere(protocol_server, route, wire):
-            return _failed(codec, refusal)
+        if refusal := _refuse_stored(protocol_server, route, wire):
+            return _fail(codec, refusal)
         if route.action == "count":
             return _json(protocol_server.encode_count(estimate_tokens(_request(codec, wire))))
         for field in protocol_server.required:
@@ -106,15 +106,13 @@ def _handle(name: str, route: RouteMatch, body: bytes, memory: Memory) -> Script
         request = _request(codec, wire)
         request = replace(request, model=route.model) if route.model else request
         if not request.messages:
-            return _failed(
-                codec, Failure("bad_request", f"{codec.turns}: expected at least one message", 400)
-            )
+            return _fail(codec, Failure("bad_request", f"{codec.turns}: expected at least one message", 400))
         return _generate(codec, route, request, memory)
     except WireError as error:
-        return _failed(codec, Failure("bad_request", str(error), 400))
+        return _fail(codec, Failure("bad_request", str(error), 400))
 
 
-def _stored_elsewhere(protocol_server: ProtocolServer, route: RouteMatch, wire: Wire) -> Failure | None:
+def _refuse_stored(protocol_server: ProtocolServer, route: RouteMatch, wire: Wire) -> Failure | None:
     """The failure for a request that continues a stored conversation: the demo stores none."""
     storage = protocol_server.turn_codec.decode_storage(wire) if protocol_server.turn_codec else None
     if protocol_server.turn_codec and storage and storage.previous_id:
@@ -131,14 +129,14 @@ def _generate(codec: Codec, route: RouteMatch, request: Request, memory: Memory)
     if fault and not memory.still_fails(fault):
         fault = None
     if fault and fault.name in STATUS:
-        return _failed(codec, STATUS[fault.name])
+        return _fail(codec, STATUS[fault.name])
     if fault and fault.name == "garbage":
         return ScriptedAnswer(200, "text/html", (b"<html><body>Welcome to nginx!</body></html>",))
     response = _reply(codec, request, memory)
     if isinstance(response, Failure):
-        return _failed(codec, response)
+        return _fail(codec, response)
     if fault and fault.name == "leak":
-        response = textual.leaked(response)
+        response = textual.leak(response)
     if not (request.stream if route.stream is None else route.stream):
         return _whole(codec, request, response, fault)
     framing = route.framing or protocol_of(codec.name).framing
@@ -156,11 +154,11 @@ def _reply(codec: Codec, request: Request, memory: Memory) -> Response | Failure
     response = reply(rendered.request if rendered else request, codec.name)
     if isinstance(response, Failure):
         return response
-    response = _named(response, memory.count(response.id))
+    response = _set_ids(response, memory.count(response.id))
     return textual.write(response, rendered) if rendered else response
 
 
-def _named(response: Response, times: int) -> Response:
+def _set_ids(response: Response, times: int) -> Response:
     """With ids that no other reply has, nor an item of one: stores find items by them."""
     id = f"{response.id}-{times}" if times > 1 else response.id
     parts = [
@@ -172,7 +170,7 @@ def _named(response: Response, times: int) -> Response:
 
 def _whole(codec: Codec, request: Request, response: Response, fault: Fault | None) -> ScriptedAnswer:
     if fault and fault.name == "fail":
-        return _failed(codec, STATUS["529"])
+        return _fail(codec, STATUS["529"])
     encoded = jsontext.encode(codec.encode_response(response, Losses(), request))
     middle = len(encoded) // 2
     return ScriptedAnswer(200, "application/json", (encoded[:middle], encoded[middle:]), fault)
@@ -182,7 +180,7 @@ def _json(value: Wire) -> ScriptedAnswer:
     return ScriptedAnswer(200, "application/json", (jsontext.encode(value),))
 
 
-def _failed(codec: Codec, failure: Failure) -> ScriptedAnswer:
+def _fail(codec: Codec, failure: Failure) -> ScriptedAnswer:
     _, body = codec.encode_error(failure)
     headers = {} if failure.retry_after is None else {"retry-after-ms": str(int(failure.retry_after * 1000))}
     return ScriptedAnswer(failure.status, "application/json", (jsontext.encode(body),), headers=headers)

@@ -74,7 +74,7 @@ class Maker:
     def _candidates(self, name: str, schema: Any, depth: int) -> Iterator[Any]:
         if depth > _DEEPEST or schema is False:
             return
-        for way in ways_through(self._resolved(schema), self._resolved):
+        for way in ways_through(self._resolve(schema), self._resolve):
             if "const" in way:
                 yield way["const"]
             elif is_array(options := way.get("enum")) and options:
@@ -119,7 +119,7 @@ class Maker:
 
     def _arrays(self, name: str, schema: Wire, depth: int) -> Iterator[list[Any]]:
         items = schema.get("items", {})
-        if name in ("command", "cmd", "args") and kinds_of(self._resolved(items)) == ["string"]:
+        if name in ("command", "cmd", "args") and kinds_of(self._resolve(items)) == ["string"]:
             yield ["bash", "-lc", command(self._wish)]
         fixed = _array(schema.get("prefixItems")) or _array(items)
         rest = schema.get("additionalItems", {}) if is_array(items) else items
@@ -129,9 +129,9 @@ class Maker:
         tail = [value for value in islice(self._candidates(name, rest, depth + 1), _TRIED) if accepts(value)]
         least = int(schema.get("minItems") or 0)
         for count in (max(least, 1), least, least + 1):
-            yield head + _filled(tail, count - len(head), bool(schema.get("uniqueItems")))
+            yield head + _fill(tail, count - len(head), bool(schema.get("uniqueItems")))
 
-    def _resolved(self, schema: Any) -> Wire:
+    def _resolve(self, schema: Any) -> Wire:
         return resolved(schema, self._root)
 
 
@@ -164,7 +164,7 @@ def _spare_names(schema: Wire) -> list[str]:
     return list(dict.fromkeys(islice(matching(patterns[0]), 8)))
 
 
-def _filled(found: list[Any], count: int, unique: bool) -> list[Any]:
+def _fill(found: list[Any], count: int, unique: bool) -> list[Any]:
     if count <= 0 or not found:
         return []
     if not unique:

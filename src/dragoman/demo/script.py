@@ -52,8 +52,8 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
         thought = _thought(request, f"{len(results)} result(s) to report.")
         # media beside the results: where a protocol has no room for them inside
         media = [part for message in tail for part in message.parts if isinstance(part, Media)]
-        words = "\n".join([*_results_in_words(request, results), *map(_described, media)])
-        return (*thought, Text(_formatted(request, words, order_of(_prompt(request)))))
+        words = "\n".join([*_results_in_words(request, results), *map(_describe, media)])
+        return (*thought, Text(_format(request, words, order_of(_prompt(request)))))
     prompt = _prompt(request)
     order = order_of(prompt)
     calls = tuple(
@@ -62,12 +62,12 @@ def _parts(request: Request) -> tuple[AnyPart, ...]:
     )
     if not calls:
         words = f"You said: {order or 'nothing'}"
-        return (*_thought(request, "No tool is needed."), Text(_formatted(request, words, order)))
+        return (*_thought(request, "No tool is needed."), Text(_format(request, words, order)))
     named = " and ".join(call.name for call in calls)
     return (*_thought(request, f"I need {named}."), Text(f"I will use {named}."), *calls)
 
 
-def _formatted(request: Request, words: str, order: str) -> str:
+def _format(request: Request, words: str, order: str) -> str:
     """The answer in the output format of the request."""
     output = request.settings.output
     if output and output.kind == "schema":
@@ -84,14 +84,14 @@ def _results_in_words(request: Request, results: list[ToolResult]) -> list[str]:
     }
     lines: list[str] = []
     for result in results:
-        pieces = [item.text if isinstance(item, Text) else _described(item) for item in result.content]
+        pieces = [item.text if isinstance(item, Text) else _describe(item) for item in result.content]
         text = " ".join(piece for piece in pieces if piece.strip()) or "(nothing)"
         name = result.name or names.get(result.call_id) or "The tool"
         lines.append(f"{name} {'failed' if result.failed else 'returned'}: {text}")
     return lines
 
 
-def _described(part: AnyPart) -> str:
+def _describe(part: AnyPart) -> str:
     """What the model sees of an image: enough to tell whether it arrived as it was."""
     if not isinstance(part, Media):
         return "[something]"

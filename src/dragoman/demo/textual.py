@@ -85,7 +85,7 @@ def read(request: Request) -> Rendered | None:
     written = dialect(name)
     one = written.only_first or "Call at most one tool in a reply." in system
     messages = tuple(
-        _message(message, _called(request.messages[:index], written, tools), _DIALECTS[name][1])
+        _message(message, _list_called(request.messages[:index], written, tools), _DIALECTS[name][1])
         for index, message in enumerate(request.messages)
     )
     request = replace(
@@ -108,7 +108,7 @@ def write(response: Response, rendered: Rendered) -> Response:
     return replace(response, parts=(Text(whole),), stop=Stop("end"))
 
 
-def leaked(response: Response) -> Response:
+def leak(response: Response) -> Response:
     """The calls as text (hermes) and everything else as it was, as weak models leak them."""
     hermes, declared = dialect("hermes"), DeclaredTools(())
     parts = tuple(
@@ -139,7 +139,9 @@ def _choice(system: str) -> ToolChoice | None:
     return ToolChoice("required") if "You must call a tool in this reply." in system else None
 
 
-def _called(before: tuple[Message, ...], written: Dialect, tools: tuple[ToolDeclaration, ...]) -> list[str]:
+def _list_called(
+    before: tuple[Message, ...], written: Dialect, tools: tuple[ToolDeclaration, ...]
+) -> list[str]:
     """The names that the last message of the model called, in order."""
     if not before or before[-1].role != "assistant":
         return []

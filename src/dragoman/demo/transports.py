@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.core.transport import ReplyBroken, TimedOut, Timeouts
-from dragoman.demo.answers import ScriptedAnswer, answer, unauthorised
+from dragoman.demo.answers import ScriptedAnswer, answer, refuse_key
 from dragoman.demo.faults import Memory
 
 SILENCE = 0.3  # seconds: longer than the pings of a test, shorter than its timeouts
@@ -89,7 +89,7 @@ class DemoApp:
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         request = (scope["method"], scope["path"], query, headers)
         known = not self._key or self._key in (*headers.values(), headers.get("authorization", "")[7:])
-        scripted = answer(*request, body, self._memory) if known else unauthorised(*request)
+        scripted = answer(*request, body, self._memory) if known else refuse_key(*request)
         self.under_way += 1
         gone = asyncio.ensure_future(_left(receive))
         work = asyncio.ensure_future(_send(scripted, send))

@@ -18,7 +18,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
+from dragoman.dialects.engine.payloads import decode_value, object_text, read_block, read_bracketed
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.tags import TAG_RULES, Invokes, TagRules
 from dragoman.dialects.engine.values import DeclaredTools
@@ -62,10 +62,10 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         match self.version:
             case "v3":
                 payloads = (f"{call.name}\n```json\n{spaced(call.arguments)}\n```" for call in calls)
-                written = "\n".join(_marked("function", payload) for payload in payloads)
+                written = "\n".join(_mark("function", payload) for payload in payloads)
                 return f"{_BLOCK}{written}{_BLOCK_END}"
             case "v3.1":
-                written = "".join(_marked(call.name, spaced(call.arguments)) for call in calls)
+                written = "".join(_mark(call.name, spaced(call.arguments)) for call in calls)
                 return f"{_BLOCK}{written}{_BLOCK_END}"
             case "v3.2":
                 return "\n".join([_BLOCKS[0], *map(_invoke, calls), f"</{_DSML}function_calls>"])
@@ -78,7 +78,7 @@ class Deepseek(Dialect, frozen=True, kw_only=True):
         return f"<｜tool▁outputs▁begin｜>{shown}<｜tool▁outputs▁end｜>" if self.version == "v3" else shown
 
 
-def _marked(head: str, payload: str) -> str:
+def _mark(head: str, payload: str) -> str:
     return f"{_CALL}{head}{_SEPARATOR}{payload}{_CALL_END}"
 
 
@@ -113,7 +113,7 @@ def _read_call(source: Source, sink: Sink) -> Reader[None]:
         raise Broken("a call without a name")
     fenced = yield from source.skip("```json", "```")
     yield from source.space()
-    arguments = object_text(decoded((yield from bracketed(source))))
+    arguments = object_text(decode_value((yield from read_bracketed(source))))
     if fenced:
         yield from source.close("```")
     yield from source.close(_CALL_END)

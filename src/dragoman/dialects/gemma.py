@@ -43,7 +43,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
         return (CallGrammar(opens_with(*_FORMS), _read), stray(*_STRAY))
 
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
-        return "".join(f"<|tool>declaration:{_declared(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"
+        return "".join(f"<|tool>declaration:{_declare(tool)}<tool|>" for tool in tools) + f"\n\n{_HOW}"
 
     def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
         return "".join(
@@ -58,7 +58,7 @@ class Gemma(Dialect, frozen=True, kw_only=True):
         )
 
 
-def _declared(tool: ToolDeclaration) -> str:
+def _declare(tool: ToolDeclaration) -> str:
     about: Wire = {"description": tool.description, "parameters": tool.parameters or {"type": "object"}}
     return f"{tool.name}{write_marked(about)}"
 
@@ -130,11 +130,11 @@ class GemmaPayload(Cursor):
     def _braces(self) -> Wire:
         value: Wire = {}
         while not self.skip("}"):
-            key = self._quoted() if self._at_quote() else self._bare(_KEY, "a value without a key")
+            key = self._read_quoted() if self._at_quote() else self._bare(_KEY, "a value without a key")
             self.expect(":")
             if self._quote == ESCAPE and self._depth == 1 and self._at_quote():
                 # FunctionGemma escapes whatever it is: the schema says
-                value[key] = self._declared.read(self._tool, key, self._quoted(), framed=False)
+                value[key] = self._declared.read(self._tool, key, self._read_quoted(), framed=False)
             else:
                 value[key] = self.value()
             if not self.skip(","):
@@ -144,14 +144,14 @@ class GemmaPayload(Cursor):
 
     def _scalar(self) -> Any:
         if self._at_quote():
-            return self._quoted()
+            return self._read_quoted()
         bare = self._bare(_BARE, "a key without a value")
         return jsontext.decode(bare) if jsontext.is_complete(bare) else bare
 
     def _at_quote(self) -> bool:
         return self.text.startswith(self._quote, self.at)
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         start = self.at + len(self._quote)
         end = self.text.find(self._quote, start)
         if end < 0:

@@ -12,7 +12,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, declaration
-from dragoman.dialects.engine.payloads import tagged
+from dragoman.dialects.engine.payloads import make_tagged
 from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
@@ -30,9 +30,9 @@ class Granite(Dialect, frozen=True, kw_only=True):
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
         return (
-            tagged("<|tool_call|>", "<|end_of_text|>"),
-            tagged("<tool_call>", "</tool_call>"),
-            tagged("<function_call>", "</function_call>"),
+            make_tagged("<|tool_call|>", "<|end_of_text|>"),
+            make_tagged("<tool_call>", "</tool_call>"),
+            make_tagged("<function_call>", "</function_call>"),
         )
 
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:

@@ -19,7 +19,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration, Wire
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text
+from dragoman.dialects.engine.payloads import decode_value, object_text, read_bracketed
 from dragoman.dialects.engine.source import Broken, Reader, Source, any_of, overlap
 from dragoman.dialects.engine.values import DeclaredTools, Schema, kinds_of
 from dragoman.schemas.walk import SPOKEN, resolved, words
@@ -58,9 +58,9 @@ class Harmony(Dialect, frozen=True, kw_only=True):
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n\n".join(declare_function(tool) for tool in tools))
 
-    def described(self, tool: ToolDeclaration) -> list[str]:
+    def describe_keywords(self, tool: ToolDeclaration) -> list[str]:
         root = tool.parameters or {}
-        found = [*(keyword for keyword, _ in _notes(root, root)), *_described(root, root)]
+        found = [*(keyword for keyword, _ in _notes(root, root)), *_find_keywords(root, root)]
         return [keyword for keyword in found if keyword]
 
     def write_calls(self, calls: tuple[EarlierCall, ...]) -> str:
@@ -92,7 +92,7 @@ def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[No
     if (yield from source.next(*_ENDS)):
         sink.call(to[1], "{}")
     else:
-        sink.call(to[1], object_text(decoded((yield from bracketed(source)))))
+        sink.call(to[1], object_text(decode_value((yield from read_bracketed(source)))))
     yield from source.space()
     if not (yield from source.skip(*_ENDS)):
         source.reset()
@@ -199,14 +199,14 @@ def _notes(schema: Schema, root: Wire, depth: int = 0) -> Iterator[tuple[str, st
         yield from ((keyword, f"{label}{note}") for keyword, note in _notes(inner, root, depth + 1))
 
 
-def _described(schema: Schema, root: Wire, depth: int = 0) -> Iterator[str]:
+def _find_keywords(schema: Schema, root: Wire, depth: int = 0) -> Iterator[str]:
     """The keywords of all notes at properties."""
     found = resolved(schema, root)
     for inner in cast(Wire, found.get("properties") or {}).values() if depth < _DEEPEST else ():
         yield from (keyword for keyword, _ in _notes(inner, root, depth + 1))
-        yield from _described(inner, root, depth + 1)
+        yield from _find_keywords(inner, root, depth + 1)
     for _, inner in _inside(found) if depth < _DEEPEST else ():
-        yield from _described(inner, root, depth + 1)
+        yield from _find_keywords(inner, root, depth + 1)
 
 
 def _inside(found: Wire) -> Iterator[tuple[str, Schema]]:

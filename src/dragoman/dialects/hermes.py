@@ -11,7 +11,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, declaration
-from dragoman.dialects.engine.payloads import tagged
+from dragoman.dialects.engine.payloads import make_tagged
 from dragoman.dialects.engine.values import DeclaredTools
 
 _DECLARED = """\
@@ -35,7 +35,7 @@ class Hermes(Dialect, frozen=True, kw_only=True):
     gap: str = "\n"
 
     def grammars(self, declared: DeclaredTools) -> tuple[CallGrammar, ...]:
-        return (tagged("<tool_call>", "</tool_call>"),)
+        return (make_tagged("<tool_call>", "</tool_call>"),)
 
     def declare(self, tools: tuple[ToolDeclaration, ...]) -> str:
         return _DECLARED.format(tools="\n".join(spaced(declaration(tool)) for tool in tools))

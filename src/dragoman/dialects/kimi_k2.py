@@ -17,7 +17,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, opens_with, stray
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
+from dragoman.dialects.engine.payloads import decode_value, object_text, read_block, read_bracketed
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -71,7 +71,7 @@ def _read_call(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[No
     id, name = found[1], found[2]
     yield from source.expect(_ARGUMENTS)
     yield from source.space()
-    arguments = object_text(decoded((yield from bracketed(source))))
+    arguments = object_text(decode_value((yield from read_bracketed(source))))
     if id.isdigit():
         id, name = "", _tool_with(arguments, declared)
     yield from source.close(_CALL_END)

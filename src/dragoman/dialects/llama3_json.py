@@ -19,12 +19,12 @@ from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResul
 from dragoman.dialects.engine.payloads import (
     PYTHON,
     NamedCall,
-    bracketed,
-    decoded,
+    decode_value,
     end_fence,
-    named_calls,
     put,
+    read_bracketed,
     read_callable,
+    read_named_calls,
 )
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
@@ -77,7 +77,7 @@ def _read_tagged(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
 def _read_bare(known: bool, source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     """An object, and further ones behind it. `known`: only where it calls declared tools."""
     calls = yield from _read_calls(source)
-    put(_known(calls, declared) if known else calls, sink)
+    put(_check_known(calls, declared) if known else calls, sink)
     while True:
         yield from source.space()
         yield from source.skip(";", _TAG)
@@ -91,7 +91,7 @@ def _read_bare(known: bool, source: Source, declared: DeclaredTools, sink: Sink)
 def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(*_FENCES)
     yield from source.space()
-    calls = _known((yield from _read_calls(source)), declared)
+    calls = _check_known((yield from _read_calls(source)), declared)
     yield from end_fence(source)
     put(calls, sink)
 
@@ -105,12 +105,12 @@ def _read_calls(source: Source) -> Reader[list[NamedCall]]:
         begun += yield from source.space()
     if not (yield from source.next(*_KEYS)):
         raise Broken("no call")
-    value = decoded((yield from bracketed(source, PYTHON, begun=begun)), PYTHON)
+    value = decode_value((yield from read_bracketed(source, PYTHON, begun=begun)), PYTHON)
     source.named = ""  # whole, so what is no call is other JSON and not a broken call
-    return named_calls(value, bare=True)
+    return read_named_calls(value, bare=True)
 
 
-def _known(calls: list[NamedCall], declared: DeclaredTools) -> list[NamedCall]:
+def _check_known(calls: list[NamedCall], declared: DeclaredTools) -> list[NamedCall]:
     if any(name not in declared for name, _, _ in calls):
         raise Broken("no call of a declared tool")
     return calls

@@ -19,7 +19,7 @@ from dragoman.core.jsontext import spaced
 from dragoman.core.model import ToolDeclaration
 from dragoman.dialects.engine.call_grammar import CallGrammar, Sink, Think, opens_with
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
-from dragoman.dialects.engine.payloads import bracketed, decoded, named_calls, object_text, put
+from dragoman.dialects.engine.payloads import decode_value, object_text, put, read_bracketed, read_named_calls
 from dragoman.dialects.engine.source import Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -80,7 +80,7 @@ def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     yield from source.expect(_CALLS)
     yield from source.space()
     if (yield from source.next("[{", "{")):
-        put(named_calls(decoded((yield from bracketed(source)))), sink)
+        put(read_named_calls(decode_value((yield from read_bracketed(source)))), sink)
         return
     name = yield from source.run(_NAME)
     if not name:
@@ -89,7 +89,7 @@ def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     id = (yield from source.run(_NAME)) if (yield from source.skip(_ID)) else ""
     yield from source.skip(_ARGUMENTS)  # a server that drops special tokens may have lost it
     yield from source.space()
-    sink.call(name, object_text(decoded((yield from bracketed(source)))), id)
+    sink.call(name, object_text(decode_value((yield from read_bracketed(source)))), id)
 
 
 DIALECT = Mistral(name="mistral")

@@ -18,12 +18,12 @@ from dragoman.dialects.engine.call_grammar import CallGrammar, Opening, Sink, op
 from dragoman.dialects.engine.dialect import Dialect, EarlierCall, RenderedResult, declaration
 from dragoman.dialects.engine.payloads import (
     NamedCall,
-    bracketed,
-    decoded,
+    decode_value,
     end_fence,
-    named_calls,
     put,
+    read_bracketed,
     read_callable,
+    read_named_calls,
     write_callable,
 )
 from dragoman.dialects.engine.source import Broken, Reader, Source
@@ -70,7 +70,7 @@ def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader
     yield from source.space()
     match (yield from source.next("[{", "{", "[")):
         case "[{" | "{":  # LFM2 knows JSON too
-            put(named_calls(decoded((yield from bracketed(source)))), sink)
+            put(read_named_calls(decode_value((yield from read_bracketed(source)))), sink)
         case "[":
             put((yield from _read_list(source)), sink)
         case _:
@@ -113,7 +113,7 @@ def _read_list(source: Source, known: DeclaredTools | None = None) -> Reader[lis
 def _read_lines(source: Source, closes: str, known: DeclaredTools | None = None) -> Reader[list[NamedCall]]:
     """Calls one after another, up to what closes them."""
     calls: list[NamedCall] = []
-    while not (yield from source.next(closes)) and not (yield from source.exhausted()):
+    while not (yield from source.next(closes)) and not (yield from source.is_exhausted()):
         calls.append((yield from read_callable(source, known)))
         yield from source.space()
     if not calls:

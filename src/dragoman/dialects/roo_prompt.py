@@ -143,7 +143,7 @@ def describe(schema: Schema, root: Wire) -> str:
 def sample(name: str, parameters: Wire, root: Wire) -> Any:
     """A value for the usage example, the same every time."""
     schema = resolved(parameters[name], root)
-    given = _given(schema)
+    given = _list_given(schema)
     if given:
         return given[0]
     kinds = kinds_of(schema)
@@ -156,7 +156,7 @@ def sample(name: str, parameters: Wire, root: Wire) -> Any:
     return _by_kind(kinds[0] if kinds else "string", schema, root)
 
 
-def _given(schema: Wire) -> list[Any]:
+def _list_given(schema: Wire) -> list[Any]:
     """What the schema itself offers as an example."""
     for key in ("examples", "enum"):
         if isinstance(values := schema.get(key), list) and values:
@@ -174,16 +174,16 @@ def _fits(value: Any, kinds: tuple[str, ...]) -> bool:
 
 def _by_kind(kind: str, schema: Wire, root: Wire, depth: int = 0) -> Any:
     if kind == "array":
-        return [_nested(schema.get("items"), root, depth)]
+        return [_fill_nested(schema.get("items"), root, depth)]
     if kind == "object":
         properties = cast(Wire, schema.get("properties") or {})
-        return {name: _nested(inner, root, depth) for name, inner in properties.items()}
+        return {name: _fill_nested(inner, root, depth) for name, inner in properties.items()}
     return _BY_KIND.get(kind, "value")
 
 
-def _nested(schema: Schema, root: Wire, depth: int) -> Any:
+def _fill_nested(schema: Schema, root: Wire, depth: int) -> Any:
     found = resolved(schema, root)
-    if given := _given(found):
+    if given := _list_given(found):
         return given[0]
     kinds = kinds_of(found)
     return _by_kind(kinds[0] if kinds and depth < 4 else "string", found, root, depth + 1)

@@ -76,8 +76,8 @@ class RooXml(Dialect, frozen=True, kw_only=True):
             ),
             CallGrammar(opens_with(*_WRAPPERS), _read_wrapped),
             CallGrammar(opens_with(*_FENCES), _read_fenced, "line", leaks=False),
-            *(_trained(grammar, "hermes") for grammar in hermes.DIALECT.grammars(declared)),
-            *(_trained(grammar, "qwen3-coder") for grammar in qwen3_coder.DIALECT.grammars(declared)),
+            *(_adopt(grammar, "hermes") for grammar in hermes.DIALECT.grammars(declared)),
+            *(_adopt(grammar, "qwen3-coder") for grammar in qwen3_coder.DIALECT.grammars(declared)),
             undeclared,
         )
 
@@ -145,7 +145,7 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     held.release(sink)
 
 
-def _trained(grammar: CallGrammar, form: str) -> CallGrammar:
+def _adopt(grammar: CallGrammar, form: str) -> CallGrammar:
     """Another dialect's grammar, for declared tools; each call is reported."""
 
     def read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
@@ -201,7 +201,7 @@ def _read_undeclared(source: Source, declared: DeclaredTools, sink: Sink) -> Rea
         raise Broken("not a tool")
     arguments = yield from read_parameters(source, name, _form(name), declared, sink, TagRules(distinct=True))
     yield from source.space()
-    if arguments == "{}" or not ((yield from source.exhausted()) or (yield from source.next("<"))):
+    if arguments == "{}" or not ((yield from source.is_exhausted()) or (yield from source.next("<"))):
         raise Broken("not a tool")
     sink.call(name, arguments)
 

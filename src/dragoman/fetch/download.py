@@ -71,7 +71,7 @@ def _get(url: str, guard: AddressGuard, most: int, deadline: float) -> WebPage |
     connection.sock = _connect(host, port, guard.resolve(host, port), deadline)
     try:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        with _closed_at(deadline, connection):
+        with _close_at(deadline, connection):
             if parts.scheme == "https":
                 _encrypt(connection)
             connection.request("GET", quote(path, safe=_IN_URLS), headers=_HEADERS)
@@ -91,7 +91,7 @@ def _get(url: str, guard: AddressGuard, most: int, deadline: float) -> WebPage |
 
 
 @contextmanager
-def _closed_at(deadline: float, connection: http.client.HTTPConnection) -> Generator[None]:
+def _close_at(deadline: float, connection: http.client.HTTPConnection) -> Generator[None]:
     """The timeout of a socket is per read, and a server that sends a byte a second never exceeds it."""
 
     def close() -> None:

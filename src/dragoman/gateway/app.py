@@ -49,14 +49,14 @@ from dragoman.gateway.handlers.count_tokens import CountTokensHandler
 from dragoman.gateway.handlers.forward import ForwardHandler
 from dragoman.gateway.handlers.generate import GenerateHandler, RoundRunner
 from dragoman.gateway.handlers.models import ModelsHandler
-from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, failed_stream, loss_header
+from dragoman.gateway.handlers.relay import CRASHED, KeepAliveTicker, fail_stream, loss_header
 from dragoman.gateway.handlers.request_reader import RequestReader, UnreadableBody
 from dragoman.gateway.handlers.search import SearchHandler
 from dragoman.gateway.handlers.stored_responses import StoredResponsesHandler
 from dragoman.gateway.handlers.websocket import WarmUpHandler, WebSocketHandler
 from dragoman.gateway.jobs.job_table import Job
 from dragoman.gateway.jobs.jobs import Jobs
-from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, stored_request
+from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange, restore_request
 from dragoman.gateway.jobs.services import GatewayParts
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics_page import MetricsPage
@@ -331,7 +331,7 @@ class Gateway:
         body = b""
         log.metrics.in_flight += 1
         if self._observes:
-            request = self._observed(request)
+            request = self._observe(request)
         try:
             request = self._admit(request)
             if request.admission:
@@ -353,7 +353,7 @@ class Gateway:
                 if failure:
                     await self._refuse(request, failure, body)
                 elif record.failure:  # a stream ended with it
-                    record.failure = self._redacted(record.failure, request.key)
+                    record.failure = self._redact(record.failure, request.key)
             finally:
                 record.status = request.writer.status
                 log.finish(record)
@@ -394,7 +394,7 @@ class Gateway:
         self, job: Job, writer: CapturedResponse, run: BackgroundRun | None = None
     ) -> ReplayedExchange:
         """Answer a stored request. Its client's key is not stored, so the request is made for its caller."""
-        incoming = stored_request(job)
+        incoming = restore_request(job)
         found = self._routes.find("POST", incoming.path, {}, incoming.headers)
         assert found, "only requests of known routes are stored"
         match, endpoint = found
@@ -483,7 +483,7 @@ class Gateway:
             self._failed_keys.add(request.incoming.address)
         return failure
 
-    def _observed(self, request: GatewayRequest) -> GatewayRequest:
+    def _observe(self, request: GatewayRequest) -> GatewayRequest:
         incoming, record, writer = request.incoming, request.record, request.writer
         if self.access_log.traces:
             self.access_log.traces.begin(record, incoming.headers)
@@ -504,13 +504,13 @@ class Gateway:
     async def _refuse(self, request: GatewayRequest, failure: Failure, body: bytes = b"") -> None:
         """A failure in the client's protocol, or with the upstream's own `body`, without any key in it."""
         writer, record = request.writer, request.record
-        record.failure = failure = self._redacted(failure, request.key)
+        record.failure = failure = self._redact(failure, request.key)
         if writer.begun:  # the answer is cut off here, which the client sees, unlike a clean end
             return
         if failure.kind == "context_too_long" and record.stream and request.protocol_server.streams_overflow:
             # Codex compacts at `response.failed`; it shows a 400 to the user and stops (G16, G36)
             await writer.begin(request.content_type, loss_header(record.losses))
-            await writer.end(failed_stream(request, failure))
+            await writer.end(fail_stream(request, failure))
             return
         status, error = request.client.encode_error(failure)
         if failure.status == 408:  # the client is slow, not an upstream, for which 504 stands
@@ -520,7 +520,7 @@ class Gateway:
             status = failure.status
         await writer.json(status, error, _retry_headers(failure.retry_after))
 
-    def _redacted(self, failure: Failure, key: str) -> Failure:
+    def _redact(self, failure: Failure, key: str) -> Failure:
         return replace(failure, message=self._redactor.clean(failure.message, key))
 
     def _log_store_error(self, error: StoreError) -> None:

@@ -80,7 +80,7 @@ class ExchangeRecord(Struct, eq=False):
     def add_spent(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
 
-    def billed(self) -> Usage:
+    def usage_to_bill(self) -> Usage:
         """What counts against a budget: the upstream's count, else an estimate, which is marked."""
         if self.usage is None and self.sent:
             # about four bytes of text make a token; an event of a stream, mostly one token, has a hundred

@@ -59,7 +59,7 @@ class RunningCalls:
                 return failure("timeout", "the tools of this reply have used up their time")
             left = min(self._limits.seconds, self._left)
             try:
-                with self._counted():
+                with self._count_time():
                     async with asyncio.timeout(left):
                         result = await work()
             except TimeoutError:
@@ -69,7 +69,7 @@ class RunningCalls:
         return _cut(result, self._limits.result_bytes)
 
     @contextmanager
-    def _counted(self) -> Generator[None]:
+    def _count_time(self) -> Generator[None]:
         if not self._active:
             self._began = self._clock()
         self._active += 1

@@ -51,10 +51,10 @@ class _PartReader:
 
     def read(self, part: AnyPart) -> Iterable[tuple[AnyPart, bool]]:
         if is_sealed(part):
-            return self._called(unseal_results(part))
+            return self._as_calls(unseal_results(part))
         if type(part) is ToolCall:
             marked = self._past.marked.get(part.id)
-            beside = self._called(self._past.returned.get(part.id, ()))
+            beside = self._as_calls(self._past.returned.get(part.id, ()))
             return [*beside, (replace(part, id=marked.id) if marked else part, False)]
         if type(part) is ToolResult:
             marked = self._past.marked.get(part.call_id)
@@ -62,11 +62,11 @@ class _PartReader:
         shown = self._read_shown(part)
         return ((part, False),) if shown is None else [(each, True) for each in shown]
 
-    def _called(self, answers: Iterable[Answer]) -> list[tuple[AnyPart, bool]]:
-        pairs = [self._renamed(*answer) for answer in answers]
+    def _as_calls(self, answers: Iterable[Answer]) -> list[tuple[AnyPart, bool]]:
+        pairs = [self._rename(*answer) for answer in answers]
         return [*((call, True) for call, _ in pairs), *((result, True) for _, result in pairs)]
 
-    def _renamed(self, call: ToolCall, result: ToolResult) -> Answer:
+    def _rename(self, call: ToolCall, result: ToolResult) -> Answer:
         """A function that is not offered now must not be taken for a tool of the upstream."""
         if self._past.offers.find(call) or call.name.endswith(NOT_THEIRS):
             return call, result

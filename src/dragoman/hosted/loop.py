@@ -262,7 +262,7 @@ class HostedRun(RoundHooks):
             return request
         return replace(
             request,
-            tools=self._offers.declared(request.tools),
+            tools=self._offers.declare(request.tools),
             tool_choice=self._choice(request.tool_choice),
         )
 

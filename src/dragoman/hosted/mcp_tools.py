@@ -108,7 +108,7 @@ class McpExecutor:
 
     async def open_configured(self, name: str) -> tuple[McpSession, list[mcp.Tool]]:
         """A server of the configuration, shared by all callers."""
-        held = await self._held(("", f"{CONFIGURED}{name}", ()))
+        held = await self._hold(("", f"{CONFIGURED}{name}", ()))
         return held.session, held.tools
 
     async def close(self) -> None:
@@ -117,9 +117,9 @@ class McpExecutor:
 
     async def _open(self, tool: HostedTool, context: HostedContext) -> _OpenSession:
         headers: dict[str, str] = tool.settings.get("headers") or {}
-        return await self._held((context.caller, str(tool.settings.get("url") or ""), tuple(headers.items())))
+        return await self._hold((context.caller, str(tool.settings.get("url") or ""), tuple(headers.items())))
 
-    async def _held(self, key: SessionKey) -> _OpenSession:
+    async def _hold(self, key: SessionKey) -> _OpenSession:
         self._close_idle()
         held = self._sessions.get(key)
         if held is None:
@@ -139,14 +139,14 @@ class McpExecutor:
     def _session(self, key: SessionKey) -> McpSession:
         _, url, headers = key
         if url.startswith(CONFIGURED):
-            return self._configured(url.removeprefix(CONFIGURED))
+            return self._make_configured(url.removeprefix(CONFIGURED))
         if not self._settings.enabled:
             raise McpError("MCP servers that a request names are switched off here")
         if not url.startswith(("http://", "https://")):
             raise McpError("an MCP server is named by an http or https address")
         return McpSession("named by the client", url, headers=dict(headers), seconds=30, guard=self._guard)
 
-    def _configured(self, name: str) -> McpSession:
+    def _make_configured(self, name: str) -> McpSession:
         found = self._settings.servers.get(name)
         if found is None:
             raise McpError(f"there is no MCP server {name!r} in the configuration")

@@ -77,7 +77,7 @@ class Offers:
         for tool in tools:
             self._loaded.setdefault(tool.name, replace(tool, deferred=False))
 
-    def declared(self, tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
+    def declare(self, tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
         """`tools` of the client as the model gets them. What was loaded comes last, in the order in which it
         was: the beginning of the prompt stays what it was, and the upstream's cache finds it."""
         kinds = {tool.kind for tool in self.tools}

@@ -90,7 +90,7 @@ class _SearchStep:
     async def _search(self, command: SearchCommand) -> str:
         settings = dict(self._request.settings)
         if command.domains:
-            settings["allowed_domains"] = _narrowed(command.domains, settings.get("allowed_domains"))
+            settings["allowed_domains"] = _narrow(command.domains, settings.get("allowed_domains"))
         result = await self._execute("web_search", {"query": command.query}, settings)
         if result.error or not result.sources:
             return result.text
@@ -139,7 +139,7 @@ class _SearchStep:
         return await self._running.bound(lambda: executor.execute(tool, call, context))
 
 
-def _narrowed(domains: tuple[str, ...], allowed: list[str] | None) -> list[str]:
+def _narrow(domains: tuple[str, ...], allowed: list[str] | None) -> list[str]:
     """The model's choice within that of the client, else the client's."""
     if not allowed:
         return list(domains)

@@ -29,7 +29,7 @@ _CACHE_ORDER = ("tools", "system", "systemInstruction", "system_instruction", "i
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 
 
-def parsed(body: bytes) -> Any:
+def parse(body: bytes) -> Any:
     """The JSON value of a body; None where it is none."""
     try:
         return jsontext.decode(body)
@@ -58,22 +58,22 @@ def prefix_break(before: Any, after: Any) -> Prefix:
     total = sum([_characters(after.get(field)) for field in _CACHE_ORDER])
     same = 0
     for field in _CACHE_ORDER:
-        old, new = unmarked(before.get(field)), unmarked(after.get(field))
+        old, new = strip_marks(before.get(field)), strip_marks(after.get(field))
         found = _difference(old, new, field, field in _MESSAGES)
         if found is None:
             same += _characters(old if field in _MESSAGES else new)
             continue
         path, was, now = found
         same += _characters_before(new, field, path)
-        return Prefix(_tokens(same), _tokens(total), path, _shown(was), _shown(now))
+        return Prefix(_tokens(same), _tokens(total), path, _show(was), _show(now))
     return Prefix(_tokens(same), _tokens(total))
 
 
-def unmarked(value: Any) -> Any:
+def strip_marks(value: Any) -> Any:
     """`value` without marks for a prompt cache, which move from turn to turn."""
     if is_object(value):
-        return {key: unmarked(inner) for key, inner in value.items() if key not in _MARKS}
-    return [unmarked(inner) for inner in value] if is_array(value) else value
+        return {key: strip_marks(inner) for key, inner in value.items() if key not in _MARKS}
+    return [strip_marks(inner) for inner in value] if is_array(value) else value
 
 
 def _difference(old: Any, new: Any, path: str, may_grow: bool) -> tuple[str, Any, Any] | None:
@@ -117,12 +117,12 @@ def _tokens(characters: int) -> int:
     return round(characters / CHARACTERS)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = value if isinstance(value, str) else "" if value is None else jsontext.dumps(value)
     return text if len(text) <= 300 else text[:299] + "…"
 
 
-def repeated_entries(before: Any, after: Any) -> dict[str, int]:
+def count_repeated(before: Any, after: Any) -> dict[str, int]:
     """For each array of a request: how many entries at its beginning are those of the turn before."""
     if not (is_object(before) and is_object(after)):
         return {}
@@ -131,7 +131,7 @@ def repeated_entries(before: Any, after: Any) -> dict[str, int]:
         old = before.get(key)
         if is_array(entries) and is_array(old):
             alike = takewhile(
-                lambda pair: unmarked(pair[0]) == unmarked(pair[1]), zip(old, entries, strict=False)
+                lambda pair: strip_marks(pair[0]) == strip_marks(pair[1]), zip(old, entries, strict=False)
             )
             if count := sum(1 for _ in alike):
                 found[key] = count
@@ -189,7 +189,7 @@ def _segment(kind: str, label: str, path: str, characters: int, used: bool = Tru
     return Segment(kind, label, path, max(_tokens(characters), 1), used)
 
 
-def decoded_request(protocol_name: str, wire: Any) -> Request | None:
+def decode_request(protocol_name: str, wire: Any) -> Request | None:
     if not is_object(wire):
         return None
     try:

@@ -44,7 +44,7 @@ def conversation_view(
 ) -> Wire:
     """`turns`: the exchanges of the conversation up to this one; `following` and `before`: beside it."""
     client = recording.summary.client
-    request = analysis.decoded_request(client, analysis.parsed(recording.request.body.data))
+    request = analysis.decode_request(client, analysis.parse(recording.request.body.data))
     parts = reply_parts(client, recording.reply.body.data, client_framing(recording))
     view = _View(request)
     blocks = view.blocks(turns)
@@ -95,7 +95,7 @@ class _View:
             block["number"] = number
             block["gave"] = describe_parts(parts)
             block["exchange"] = recorded.id if recorded else None
-            block["spent"] = _spent(recorded) if recorded else None
+            block["spent"] = _sum_up(recorded) if recorded else None
         return blocks
 
     def part(self, role: str, part: AnyPart) -> Wire:
@@ -195,7 +195,7 @@ def _entry(where: str) -> int:
     return int(number) if number.isdigit() else -1
 
 
-def _spent(turn: RecordingSummary) -> Wire:
+def _sum_up(turn: RecordingSummary) -> Wire:
     return {"input": turn.input, "output": turn.output, "cost": turn.cost, "ms": turn.ms}
 
 
@@ -209,7 +209,7 @@ def _answers(recording: Recording, following: Recording | None) -> Wire:
     if following is None:
         return {}
     summary = following.summary
-    request = analysis.decoded_request(summary.client, analysis.parsed(following.request.body.data))
+    request = analysis.decode_request(summary.client, analysis.parse(following.request.body.data))
     return {
         part.call_id: {
             "exchange": summary.id,

@@ -78,7 +78,7 @@ def page() -> tuple[bytes, str]:
 
 
 @cache
-def compressed_page() -> bytes:
+def compress_page() -> bytes:
     """Style and script are a block each: what is frequent in one is not so in the other."""
     head, mark, script = page()[0].partition(b"<script")
     packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS + 16, memLevel=9)
@@ -86,7 +86,7 @@ def compressed_page() -> bytes:
     return b"".join([*packed, packer.compress(mark + script), packer.flush()])
 
 
-def exported(*views: Wire) -> bytes:
+def export(*views: Wire) -> bytes:
     """Exchanges in one file, opened at the last: data inside, no request to anywhere."""
     held: Wire = {"id": views[-1]["summary"]["id"]}
     for view in views:

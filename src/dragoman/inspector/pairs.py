@@ -25,7 +25,7 @@ from dragoman.core.model import (
     ToolDeclaration,
     ToolResult,
 )
-from dragoman.inspector.analysis import decoded_request
+from dragoman.inspector.analysis import decode_request
 from dragoman.protocols import protocol
 
 URL = "$url"  # stands for the address of a request: Gemini names model and stream there
@@ -56,7 +56,7 @@ def request_pairs(client: str, sent: Any, upstream: str, got: Any, losses: Seque
     if not (is_object(sent) and is_object(got) and upstream):
         return []
     found: dict[tuple[str, str], None] = {}
-    left, right = decoded_request(client, sent), decoded_request(upstream, got)
+    left, right = decode_request(client, sent), decode_request(upstream, got)
     if left and right:
         for one, other in _alike(left, right):
             found[one, other] = None
@@ -149,7 +149,7 @@ def _alike(left: Request, right: Request) -> Iterator[tuple[str, str]]:
     for place, one in enumerate(left.system if right.system else ()):
         yield one.where, right.system[min(place, len(right.system) - 1)].where  # or all in one text
     ours, theirs = list(_parts(left)), list(_parts(right))
-    for one, other in _matched([part for _, part in ours], [part for _, part in theirs]):
+    for one, other in _match([part for _, part in ours], [part for _, part in theirs]):
         yield ours[one][1].where, theirs[other][1].where
         yield ours[one][0], theirs[other][0]
 
@@ -160,7 +160,7 @@ def _parts(request: Request) -> Iterator[tuple[str, AnyPart]]:
             yield message.where, part
 
 
-def _matched(ours: list[AnyPart], theirs: list[AnyPart]) -> Iterator[tuple[int, int]]:
+def _match(ours: list[AnyPart], theirs: list[AnyPart]) -> Iterator[tuple[int, int]]:
     """Equal parts first, in order; what is left by its kind, in order."""
     waiting: dict[Any, list[int]] = {}
     for place, part in enumerate(theirs):
@@ -201,22 +201,22 @@ def _inside(sent: Any, one: str, got: Any, other: str) -> Pairs:
     left, right = resolve(sent, one), resolve(got, other)
     if left is ABSENT or right is ABSENT:
         return []
-    pairs = [(one + _joined(a), other + _joined(b)) for a, b in _equal(left, right, set(), set())]
+    pairs = [(one + _join_path(a), other + _join_path(b)) for a, b in _equal(left, right, set(), set())]
     taken = {b for _, b in pairs}
     names: dict[str, str] = {}
     for path, _ in leaves(right, "", _WHOLE):
-        whole = other + _joined(path)
+        whole = other + _join_path(path)
         if path and whole not in taken:
             names.setdefault(_alias(path), whole)
     mine = {a for a, _ in pairs}
     for path, _ in leaves(left, "", _WHOLE):
-        whole = one + _joined(path)
+        whole = one + _join_path(path)
         if path and whole not in mine and (found := names.pop(_alias(path), None)):
             pairs.append((whole, found))
     return pairs
 
 
-def _joined(path: str) -> str:
+def _join_path(path: str) -> str:
     return path if not path or path[0] == "[" else f".{path}"
 
 

@@ -32,7 +32,7 @@ from dragoman.gateway.request import GatewayRequest
 from dragoman.gateway.upstreams.routing import names, route
 from dragoman.http.server import Headers, ResponseWriter
 from dragoman.inspector import analysis, sessions, views
-from dragoman.inspector.export import compressed_page, exported, page
+from dragoman.inspector.export import compress_page, export, page
 from dragoman.inspector.overview import overview
 from dragoman.inspector.plan import plan_all
 from dragoman.profiles import known
@@ -164,7 +164,7 @@ class Inspector:
     ) -> None:
         """The recordings as a page that opens offline."""
         html = await asyncio.to_thread(
-            lambda: exported(*[self._view(views.whole_view, each) for each in recordings()])
+            lambda: export(*[self._view(views.whole_view, each) for each in recordings()])
         )
         await writer.whole(200, html, [*_SAFE, _attachment(name)], b"text/html; charset=utf-8")
 
@@ -284,7 +284,7 @@ class Inspector:
         try:
             await writer.begin("text/event-stream", _SAFE)
             await writer.piece(b": live\n\n")
-            newest, _ = await self._stored_since(-1)
+            newest, _ = await self._list_since(-1)
             quiet = 0.0
             while True:
                 changed: list[RecordingSummary] = []
@@ -292,7 +292,7 @@ class Inspector:
                     changed.append(await asyncio.wait_for(queue.get(), _LIVE_POLL))
                 except TimeoutError:
                     quiet += _LIVE_POLL
-                newest, stored = await self._stored_since(newest)
+                newest, stored = await self._list_since(newest)
                 for summary in changed + stored:
                     full = await asyncio.to_thread(self._with_outline, summary)
                     await writer.piece(b"data: " + msgspec.json.encode(full) + b"\n\n")
@@ -309,7 +309,7 @@ class Inspector:
             return self._recorder.store.summary(summary.id) or summary
         return self._recorder.running_summary(summary.id) or summary
 
-    async def _stored_since(self, number: int) -> tuple[int, list[RecordingSummary]]:
+    async def _list_since(self, number: int) -> tuple[int, list[RecordingSummary]]:
         store = self._recorder.store
         if self._config.workers == 1 or not isinstance(store, RecordingFile):
             return 0, []
@@ -320,7 +320,7 @@ async def _page(writer: ResponseWriter, accepts: str) -> None:
     html, policy = page()
     headers = [*_SAFE, (b"content-security-policy", policy.encode())]
     if "gzip" in accepts:
-        html = compressed_page()
+        html = compress_page()
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
     await writer.whole(200, html, headers, b"text/html; charset=utf-8")
 

@@ -17,7 +17,7 @@ from dragoman.core.model_profile import Price
 from dragoman.inspector import analysis
 from dragoman.inspector.conversation import conversation_view
 from dragoman.inspector.pairs import repeated_across, reply_pairs, request_pairs
-from dragoman.recording.streams import Tick, assembled, client_framing, timeline
+from dragoman.recording.streams import Tick, assemble_reply, client_framing, timeline
 from dragoman.recording.values import (
     RecordedAttempt,
     RecordedCall,
@@ -60,7 +60,7 @@ def head_view(recording: Recording, context: Context) -> Wire:
             [_loss(loss, context.today) for loss in recording.losses], key=lambda it: _RANK[it["severity"]]
         ),
         "turns": turns,
-        "tools_changed": _tools_changed(recording, context.before),
+        "tools_changed": _compare_tools(recording, context.before),
     }
 
 
@@ -68,13 +68,13 @@ def wires_view(recording: Recording, context: Context) -> Wire:
     """Both wires, and which of their fields correspond."""
     attempt = recording.answered or RecordedAttempt()
     client, upstream = recording.summary.client, attempt.protocol
-    sent, got = analysis.parsed(recording.request.body.data), analysis.parsed(attempt.request.body.data)
+    sent, got = analysis.parse(recording.request.body.data), analysis.parse(attempt.request.body.data)
     old_sent, old_got = _bodies(context.before)
     pairs = request_pairs(client, sent, upstream, got, recording.losses)
-    repeated = analysis.repeated_entries(old_sent, sent)
+    repeated = analysis.count_repeated(old_sent, sent)
     answered, given = (
-        assembled(upstream, attempt.reply.body.data),
-        assembled(client, recording.reply.body.data, client_framing(recording)),
+        assemble_reply(upstream, attempt.reply.body.data),
+        assemble_reply(client, recording.reply.body.data, client_framing(recording)),
     )
     return {
         "client_request": {"text": recording.request.body.text},
@@ -83,27 +83,27 @@ def wires_view(recording: Recording, context: Context) -> Wire:
         "client_reply": {"text": recording.reply.body.text, "assembled": given},
         "pairs": pairs,
         "reply_pairs": reply_pairs(
-            answered or analysis.parsed(attempt.reply.body.data),
-            given or analysis.parsed(recording.reply.body.data),
+            answered or analysis.parse(attempt.reply.body.data),
+            given or analysis.parse(recording.reply.body.data),
         ),
         "repeated": {
             "client_request": repeated,
             "upstream_request": repeated_across(pairs, repeated)
             if context.before and context.before.summary.upstream != upstream
-            else analysis.repeated_entries(old_got, got),
+            else analysis.count_repeated(old_got, got),
         },
     }
 
 
 def stream_view(recording: Recording, context: Context) -> Wire:
     ticks = timeline(recording) if recording.summary.stream else []
-    return {"ticks": to_builtins(_thinned(ticks)), "frames": len(ticks)}
+    return {"ticks": to_builtins(_thin(ticks)), "frames": len(ticks)}
 
 
 def window_view(recording: Recording, context: Context) -> Wire:
     """What fills the context, and how much of it a prompt cache could match."""
     summary, before = recording.summary, context.before
-    request = analysis.decoded_request(summary.client, analysis.parsed(recording.request.body.data))
+    request = analysis.decode_request(summary.client, analysis.parse(recording.request.body.data))
     return {
         "segments": to_builtins(analysis.window(request)),
         "prefix": _prefix(recording, before),
@@ -149,7 +149,7 @@ def whole_view(recording: Recording, context: Context) -> Wire:
 def _prefix(recording: Recording, before: Recording | None) -> Wire | None:
     """None where there is nothing to compare with."""
     attempt = recording.answered
-    old, new = _bodies(before)[1], analysis.parsed(attempt.request.body.data) if attempt else None
+    old, new = _bodies(before)[1], analysis.parse(attempt.request.body.data) if attempt else None
     if not (is_object(old) and is_object(new)):
         return None
     return to_builtins(analysis.prefix_break(old, new))
@@ -160,7 +160,7 @@ def _bodies(recording: Recording | None) -> tuple[Any, Any]:
     if recording is None:
         return None, None
     attempt = recording.answered or RecordedAttempt()
-    return analysis.parsed(recording.request.body.data), analysis.parsed(attempt.request.body.data)
+    return analysis.parse(recording.request.body.data), analysis.parse(attempt.request.body.data)
 
 
 def _head(message: RecordedMessage) -> Wire:
@@ -203,19 +203,19 @@ def _loss(loss: Any, today: Mapping[str, int]) -> Wire:
     }
 
 
-def _tools_changed(recording: Recording, before: Recording | None) -> dict[str, list[str]]:
+def _compare_tools(recording: Recording, before: Recording | None) -> dict[str, list[str]]:
     if before is None:
         return {}
     old, new = [
         analysis.tools_of(
-            analysis.decoded_request(each.summary.client, analysis.parsed(each.request.body.data))
+            analysis.decode_request(each.summary.client, analysis.parse(each.request.body.data))
         )
         for each in (before, recording)
     ]
     return analysis.tools_difference(old, new)
 
 
-def _thinned(ticks: Sequence[Tick]) -> list[Tick]:
+def _thin(ticks: Sequence[Tick]) -> list[Tick]:
     """At most `_MOST_TICKS`: of a longer stream, neighbours of one track and one name are one."""
     group = -(-len(ticks) // _MOST_TICKS) if ticks else 1
     waiting: dict[tuple[str, str, str], list[Tick]] = {}
@@ -228,12 +228,12 @@ def _thinned(ticks: Sequence[Tick]) -> list[Tick]:
             held.append(tick)
             if len(held) < group:
                 continue
-            found.append(_joined(waiting.pop(key), part))
+            found.append(_join(waiting.pop(key), part))
             continue
         if part:  # what belongs to a part comes before its end
-            found += [_joined(held, part) for other, held in _pop_part(waiting, part) if other]
-        found.append(_joined([tick], part))
-    found += [_joined(held, key[2]) for key, held in waiting.items()]
+            found += [_join(held, part) for other, held in _pop_part(waiting, part) if other]
+        found.append(_join([tick], part))
+    found += [_join(held, key[2]) for key, held in waiting.items()]
     return sorted(found, key=lambda tick: tick.ms)
 
 
@@ -241,7 +241,7 @@ def _pop_part(waiting: dict[tuple[str, str, str], list[Tick]], part: str) -> lis
     return [(key, waiting.pop(key)) for key in [key for key in waiting if key[2] == part]]
 
 
-def _joined(ticks: Sequence[Tick], part: str) -> Tick:
+def _join(ticks: Sequence[Tick], part: str) -> Tick:
     """One for all of them, at the time of the last."""
     last = ticks[-1]
     if len(ticks) == 1:

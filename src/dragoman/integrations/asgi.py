@@ -33,7 +33,7 @@ class AsgiMiddleware(Middleware[App]):
         if self._app and self.is_for_app(*request):
             await self._app(scope, receive, send)
             return
-        outside = _client.set((scope.get("client"), self.passed_on(query, headers)))
+        outside = _client.set((scope.get("client"), self.pass_on(query, headers)))
         try:
             await _unless_gone(self._answer(request, await _body(receive, self.max_body), send), receive)
         finally:
@@ -93,7 +93,7 @@ class AsgiTransport:
         }
         reply = AppReply(timeouts)
         reply.start(self._app, scope, body)
-        return await reply.begun()
+        return await reply.begin()
 
 
 class AppReply:
@@ -117,14 +117,14 @@ class AppReply:
 
         async def run() -> None:
             try:
-                await app(scope, receive, self._sent)
+                await app(scope, receive, self._send)
             finally:
                 self._head.set()
                 await self._pieces.put(None)
 
         self._task = asyncio.create_task(run())
 
-    async def _sent(self, message: MutableMapping[str, Any]) -> None:
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {
@@ -135,7 +135,7 @@ class AppReply:
         elif message["type"] == "http.response.body" and message.get("body"):
             await self._pieces.put(message["body"])
 
-    async def begun(self) -> AppReply:
+    async def begin(self) -> AppReply:
         try:
             async with asyncio.timeout(self._timeouts.first_byte):
                 await self._head.wait()
@@ -184,7 +184,7 @@ async def _body(receive: Receive, limit: int) -> bytes | None:
 
 async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> None:
     """`work`, which ends when the client leaves: nobody reads the rest, and somebody pays for it."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -195,6 +195,6 @@ async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> Non
         await asyncio.gather(working, gone, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

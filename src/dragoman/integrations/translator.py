@@ -99,22 +99,22 @@ class Translator:
         found = _routes().find(method, path, query, headers)
         if found is None:
             _, name = _routes().nearest(method, path, headers)
-            return self._failed(name, Failure("not_found", f"there is no route {method} {path}", 404))
+            return self._fail(name, Failure("not_found", f"there is no route {method} {path}", 404))
         match, name = found
         try:
-            whole = _decompressed(body, headers, self.max_body) if body is not None else None
+            whole = _decompress(body, headers, self.max_body) if body is not None else None
             if whole is None or len(whole) > self.max_body:
                 problem = f"the body has more than {self.max_body} bytes"
-                return self._failed(name, Failure("too_large", problem, 413))
+                return self._fail(name, Failure("too_large", problem, 413))
             return await self._dispatch(match, name, headers, whole)
         except UpstreamError as error:
-            return self._failed(name, error.failure)
+            return self._fail(name, error.failure)
         except ConfigError as error:
-            return self._failed(name, Failure("not_found", str(error), 404))
+            return self._fail(name, Failure("not_found", str(error), 404))
         except (WireError, LossError) as error:
-            return self._failed(name, Failure("bad_request", str(error), 400))
+            return self._fail(name, Failure("bad_request", str(error), 400))
         except DragomanError as error:
-            return self._failed(name, Failure("server", str(error), 500))
+            return self._fail(name, Failure("server", str(error), 500))
 
     async def _dispatch(
         self, match: RouteMatch, name: str, headers: Mapping[str, str], body: bytes
@@ -123,13 +123,13 @@ class Translator:
             case "generate":
                 return await self._generate(match, name, headers, body)
             case "count":
-                request = find_codec(name).decode_request(_counted(name, body), Losses())
+                request = find_codec(name).decode_request(_fill_count(name, body), Losses())
                 return _json(200, server(name).encode_count(estimate_tokens(request)))
             case "models":
-                listed = tuple([self._listed(model) for model in self._models])
+                listed = tuple([self._list_model(model) for model in self._models])
                 return _json(200, server(name).encode_models(listed))
             case "model":
-                return _json(200, server(name).encode_model(self._listed(match.model)))
+                return _json(200, server(name).encode_model(self._list_model(match.model)))
             case action:
                 raise UpstreamError(Failure("not_found", f"{action} needs the gateway: dragoman serve", 404))
 
@@ -157,14 +157,14 @@ class Translator:
         exchange.headers = {**exchange.headers, **given}
         reply = await _send(provider, exchange, sent)
         if exchange.streaming:
-            return await self._streamed(exchange, reply, match.framing)
+            return await self._stream(exchange, reply, match.framing)
         return await self._whole(exchange, reply)
 
     async def _whole(self, exchange: Exchange, reply: Reply) -> TranslatedReply:
         try:
             body = exchange.response_bytes(await reply.read(_LARGEST_REPLY))
         except TransportError as error:
-            raise UpstreamError(_broken(error)) from error
+            raise UpstreamError(_failure_of(error)) from error
         except WireError as error:
             raise UpstreamError(Failure("server", f"malformed upstream answer: {error}", 502)) from error
         finally:
@@ -172,17 +172,17 @@ class Translator:
             self._report(exchange)
         return TranslatedReply(exchange.status, _JSON, _pieces(body))
 
-    async def _streamed(self, exchange: Exchange, reply: Reply, framing: Framing | None) -> TranslatedReply:
+    async def _stream(self, exchange: Exchange, reply: Reply, framing: Framing | None) -> TranslatedReply:
         """A stream that fails before its first piece becomes an error with a status."""
-        pieces = self._translated(exchange, reply, framing)
+        pieces = self._translate(exchange, reply, framing)
         first = await anext(pieces, b"")
         if not first and exchange.failure:
             await pieces.aclose()
             raise UpstreamError(exchange.failure)
         headers = {"content-type": framing.content_type} if framing else _EVENTS
-        return TranslatedReply(200, headers, _chained(first, pieces))
+        return TranslatedReply(200, headers, _chain(first, pieces))
 
-    async def _translated(
+    async def _translate(
         self, exchange: Exchange, reply: Reply, framing: Framing | None
     ) -> AsyncGenerator[bytes]:
         stream, begun = exchange.stream(framing=framing), False
@@ -198,7 +198,7 @@ class Translator:
                         yield out
                 last = stream.close()
             except TransportError as error:
-                last = stream.close() if stream.ended else stream.fail(_broken(error))
+                last = stream.close() if stream.ended else stream.fail(_failure_of(error))
             if stream.failure and not begun:
                 exchange.failure = stream.failure
             elif last:
@@ -211,11 +211,11 @@ class Translator:
         if self._on_losses and (losses := exchange.losses):
             self._on_losses(losses)
 
-    def _listed(self, name: str) -> ListedModel:
+    def _list_model(self, name: str) -> ListedModel:
         target = model_of(self._route(name))
         return ListedModel(name, target.provider.profile(target.name), target.provider.protocol)
 
-    def _failed(self, name: str, failure: Failure) -> TranslatedReply:
+    def _fail(self, name: str, failure: Failure) -> TranslatedReply:
         status, body = find_codec(name).encode_error(failure)
         wait = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
         return TranslatedReply(status, {**_JSON, **wait}, _pieces(jsontext.encode(body)))
@@ -254,7 +254,7 @@ class Middleware(Generic[AppT]):
         """Requests to the app in this process."""
         raise NotImplementedError
 
-    def passed_on(self, query: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, str]:
+    def pass_on(self, query: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, str]:
         """What the app behind gets of a translated request's headers: the client's key where its protocol
         has it, and all that says nothing of the body or of another protocol."""
         if not self._protocol:
@@ -349,7 +349,7 @@ def _names(model: Routing | None) -> tuple[str, ...]:
             return ()
 
 
-def _decompressed(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
+def _decompress(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
     """At most a byte more than `limit`: then it is too large."""
     if headers.get("content-encoding", "identity") == "identity":
         return body
@@ -359,7 +359,7 @@ def _decompressed(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
         raise WireError("HTTP", "body", f"not gzip or deflate: {error}") from None
 
 
-def _counted(name: str, body: bytes) -> Wire:
+def _fill_count(name: str, body: bytes) -> Wire:
     """The body of a count may lack the conversation; Gemini's holds the request inside a field of its own."""
     wire = jsontext.decode_object(body.decode("utf-8", "replace")) or {}
     nested = wire.get("generateContentRequest")
@@ -375,7 +375,7 @@ async def _pieces(*pieces: bytes) -> AsyncGenerator[bytes]:
         yield piece
 
 
-async def _chained(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _chain(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     try:
         yield first
         async for piece in rest:
@@ -384,6 +384,6 @@ async def _chained(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[
         await rest.aclose()
 
 
-def _broken(error: TransportError) -> Failure:
+def _failure_of(error: TransportError) -> Failure:
     kind, status = ("timeout", 504) if isinstance(error, TimedOut) else ("truncated", 502)
     return Failure(kind, f"the upstream's answer broke: {error}", status)

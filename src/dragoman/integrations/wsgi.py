@@ -34,7 +34,7 @@ class WsgiMiddleware(Middleware[WsgiApp]):
             return self._app(environ, start_response)
         size = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(size) if size <= self.max_body else None
-        outside = _client.set((environ.get("REMOTE_ADDR", ""), self.passed_on(query, headers)))
+        outside = _client.set((environ.get("REMOTE_ADDR", ""), self.pass_on(query, headers)))
         try:
             reply = wait_for(self._translator.answer(*request, body))
         finally:

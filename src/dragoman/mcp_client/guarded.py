@@ -54,5 +54,5 @@ def bound_reply(response: httpx2.Response, most: int) -> None:
     response.stream = _BoundedStream(response.stream, most)
 
 
-def guarded_transport(guard: AddressGuard) -> httpx2.AsyncBaseTransport:
+def guard_transport(guard: AddressGuard) -> httpx2.AsyncBaseTransport:
     return _GuardedTransport(guard)

@@ -200,7 +200,7 @@ class McpSession:
         """It follows no redirect: the headers are for this server alone."""
         import httpx2
 
-        from dragoman.mcp_client.guarded import bound_reply, guarded_transport
+        from dragoman.mcp_client.guarded import bound_reply, guard_transport
 
         async def check(response: httpx2.Response) -> None:
             asked = response.request.method, response.url.path
@@ -212,7 +212,7 @@ class McpSession:
             auth=self._auth,
             headers={"accept-encoding": "identity", **self._headers},
             timeout=httpx2.Timeout(30.0, read=300.0),  # a stream is silent while a tool works
-            transport=guarded_transport(self._guard) if self._guard else None,
+            transport=guard_transport(self._guard) if self._guard else None,
             event_hooks={"response": [check]},
         )
 

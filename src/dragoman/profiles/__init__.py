@@ -23,12 +23,12 @@ __all__ = [
     "Surface",
     "bare_model",
     "describe_unknown",
+    "find_server",
+    "find_vendor",
     "http_url",
     "known",
-    "known_server",
     "profile_of",
     "split_model",
-    "vendor_named",
 ]
 
 _SEPARATOR = re.compile("[:/]")
@@ -137,7 +137,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
         order = sorted(self.surfaces, key=lambda each: each.protocol != client)
         return tuple([self.at(each) for each in order]) or (self,)
 
-    def moved(self, url: str) -> tuple[Surface, ...]:
+    def move(self, url: str) -> tuple[Surface, ...]:
         """Its surfaces where the first one is at `url`: behind another origin, if they shared one."""
         old = self.base_url
         origin, path = _origin(old), old[len(_origin(old)) :]
@@ -150,7 +150,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
 
     def surfaces_for(self, url: str, protocol: str, dialect: str | None) -> tuple[Surface, ...]:
         """Its surfaces, behind `url` where that is not empty. Who names a protocol gets that one alone."""
-        found = self.moved(http_url(url.rstrip("/"))) if url else self.surfaces
+        found = self.move(http_url(url.rstrip("/"))) if url else self.surfaces
         if protocol:
             found = tuple([each for each in found if each.protocol == protocol])
         return found[:1] if dialect else found
@@ -199,13 +199,13 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
 
     def price(self, model: str) -> Price | None:
         """None where it is not known. What runs on a machine of one's own costs nothing."""
-        server = known_server(self.name, self.base_url)
+        server = find_server(self.name, self.base_url)
         is_local = bool(server) and not known()[server].key_env
         return self.profile(model).price or (FREE if is_local else None)
 
     def profile(self, model: str) -> ModelProfile:
         """What is known about one of its models."""
-        return profile_of(model, known_server(self.name, self.base_url), self.protocol, self.profiles)
+        return profile_of(model, find_server(self.name, self.base_url), self.protocol, self.profiles)
 
 
 @lru_cache(maxsize=1)
@@ -248,7 +248,7 @@ def split_model(name: str) -> tuple[str, str, str]:
 
 
 @lru_cache(maxsize=256)
-def vendor_named(prefix: str) -> str:
+def find_vendor(prefix: str) -> str:
     """The known provider that other gateways call `prefix` before a slash, or an empty string."""
     if prefix in known():
         return prefix
@@ -263,7 +263,7 @@ def bare_model(provider: str, model: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def known_server(name: str, base_url: str) -> str:
+def find_server(name: str, base_url: str) -> str:
     """The known provider of that name, or at that address; else an empty string."""
     if name in known():
         return name

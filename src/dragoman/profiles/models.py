@@ -79,11 +79,11 @@ def _profile_of(model: str, provider: str, protocol: str, overrides: tuple[Profi
         facts["price"] = price
     for row in matching:
         facts |= row.facts
-    return _interned(msgspec.convert(facts, ModelProfile))
+    return _intern(msgspec.convert(facts, ModelProfile))
 
 
 @lru_cache(maxsize=1024)
-def _interned(profile: ModelProfile) -> ModelProfile:
+def _intern(profile: ModelProfile) -> ModelProfile:
     """Equal profiles are one object, so that what is cached for a profile is found by identity."""
     return profile
 
@@ -124,7 +124,7 @@ def _price(model: str, provider: str) -> dict[str, Any] | None:
     return {"date": _prices()["date"], "source": _prices()["source"], **row} if row else None
 
 
-def priced_models(provider: str) -> list[str]:
+def list_priced(provider: str) -> list[str]:
     """The models of a provider whose prices are known."""
     return list(_prices().get(provider, {}))
 

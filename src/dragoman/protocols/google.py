@@ -12,7 +12,7 @@ from dragoman.core.fields import Table, rows, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import Base64, Failure, FailureKind, Plain, Wire
 from dragoman.core.schema_rules import SchemaRules
-from dragoman.serving.server import ListedModel, listed
+from dragoman.serving.server import ListedModel, read_list
 
 # Schemas
 
@@ -98,7 +98,7 @@ def _retry_after(details: list[Wire]) -> float | None:
 
 
 def decode_models(body: Wire) -> tuple[str, ...]:
-    return tuple(name.removeprefix("models/") for name in listed("models", "name")(body))
+    return tuple(name.removeprefix("models/") for name in read_list("models", "name")(body))
 
 
 def encode_models(models: tuple[ListedModel, ...]) -> Wire:

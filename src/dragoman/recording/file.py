@@ -105,7 +105,7 @@ class RecordingFile:
                 [self._add(piece) for piece in pieces_of(message.body.data)]
                 for message in messages(recording)
             ]
-            bare = mapped(recording, [b""] * len(bodies))
+            bare = map_bodies(recording, [b""] * len(bodies))
             database.execute(
                 "insert or replace into recordings (id, summary, recording, bodies) values (?, ?, ?, ?)",
                 (recording.summary.id, _encode(recording.summary), _encode(bare), _encode(bodies)),
@@ -122,7 +122,7 @@ class RecordingFile:
             bodies = [
                 b"".join([self._data(digest) for digest in digests]) for digests in _bodies.decode(row[1])
             ]
-            return mapped(_recordings.decode(row[0]), bodies)
+            return map_bodies(_recordings.decode(row[0]), bodies)
 
     def summary(self, id: str) -> RecordingSummary | None:
         with self._lock:
@@ -185,7 +185,7 @@ def messages(recording: Recording) -> Iterator[RecordedMessage]:
         yield attempt.reply
 
 
-def mapped(recording: Recording, bodies: list[bytes]) -> Recording:
+def map_bodies(recording: Recording, bodies: list[bytes]) -> Recording:
     """`recording` with other bodies."""
     data = iter(bodies)
 

@@ -58,12 +58,12 @@ def outline(client: str, body: bytes, reply: bytes) -> Outline:
         return Outline()
     replies = [_REPLY.search(entry) is not None for entry in entries]
     first = next((place for place, is_reply in enumerate(replies) if is_reply), len(entries))
-    opening = _decoded(client, entries[:first])
+    opening = _decode(client, entries[:first])
     prompt = _last_text(opening)
     gave = describe_parts(reply_parts(client, reply)) if len(reply) <= _LARGEST_REPLY else ""
     preview = prompt
     if first < len(entries):
-        came = _what_came(_decoded(client, entries[-_TAIL:]))
+        came = _what_came(_decode(client, entries[-_TAIL:]))
         preview = " → ".join(filter(None, (came, gave)))
     digests = _digests(entries[: first + 1])
     return Outline(
@@ -130,7 +130,7 @@ def _object(entry: bytes) -> dict[str, Any]:
     return value if is_object(value) else {}
 
 
-def _decoded(client: str, entries: Sequence[bytes]) -> Sequence[Message]:
+def _decode(client: str, entries: Sequence[bytes]) -> Sequence[Message]:
     codec = protocol(client).codec
     try:
         wire = {"model": "", codec.turns: [_object(entry) for entry in entries]}

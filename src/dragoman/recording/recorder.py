@@ -118,7 +118,7 @@ class Recorder:
         self._active: dict[str, RecordingDraft] = {}
         self.listeners: set[Callable[[RecordingSummary], object]] = set()
         self._writer = _FileWriter(file, self) if file else None
-        self._ring = None if file else Ring(self.seal, self.outlined, most, limit)
+        self._ring = None if file else Ring(self.seal, self.outline, most, limit)
 
     @property
     def store(self) -> RecordingStore:
@@ -129,7 +129,7 @@ class Recorder:
     @property
     def active(self) -> dict[str, RecordingSummary]:
         """Exchanges under way."""
-        return {id: self.outlined(draft) for id, draft in list(self._active.items())}
+        return {id: self.outline(draft) for id, draft in list(self._active.items())}
 
     def begin(
         self, request_id: str, method: str, url: str, headers: Mapping[str, str], client: str, key: str
@@ -146,7 +146,7 @@ class Recorder:
 
     def running_summary(self, id: str) -> RecordingSummary | None:
         draft = self._active.get(id)
-        return self.outlined(draft) if draft else None
+        return self.outline(draft) if draft else None
 
     def running(self, id: str) -> Recording | None:
         """What is recorded so far of an exchange under way."""
@@ -195,7 +195,7 @@ class Recorder:
         for listener in tuple(self.listeners):
             listener(summary)
 
-    def outlined(self, draft: RecordingDraft) -> RecordingSummary:
+    def outline(self, draft: RecordingDraft) -> RecordingSummary:
         """The summary with what the exchange is about, which takes as long as reading it."""
         from dragoman.recording.outline import outline  # decodes; not on the request path
 
@@ -218,7 +218,7 @@ class Recorder:
         sent = mask.data(draft.body)
         attempts = tuple([_attempt(mask, each, draft.began) for each in draft.attempts])
         return Recording(
-            summary=self.outlined(draft),
+            summary=self.outline(draft),
             request=RecordedMessage(
                 draft.method,
                 mask.url(draft.url),
@@ -232,7 +232,7 @@ class Recorder:
             attempts=attempts,
             losses=tuple(_losses(mask, draft.losses, sent, attempts)),
             rule=draft.rule,
-            hosted=tuple([_hosted(mask, each, draft.began) for each in draft.hosted]),
+            hosted=tuple([_record_hosted(mask, each, draft.began) for each in draft.hosted]),
         )
 
     def _mask(self, draft: RecordingDraft) -> Mask:
@@ -300,7 +300,7 @@ def session_of(headers: Mapping[str, str], body: bytes) -> str:
     return ""
 
 
-def _called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
+def _find_called(client: str, pieces: list[tuple[float, bytes]]) -> tuple[str, ...]:
     """The tools that a reply calls."""
     found = (_CALLED_GEMINI if client == "gemini" else _CALLED).findall(
         b"".join([data for _, data in pieces])
@@ -313,10 +313,10 @@ def _summary(draft: RecordingDraft, record: ObservedExchange, mask: Mask) -> Rec
     codes = Counter([loss.code for loss in draft.losses if loss.code])
     failed = bool(record.failure) or record.gone or record.status >= 400
     return replace(
-        _answered_by(draft, record),
+        _describe_target(draft, record),
         state="active" if not draft.finished else "failed" if failed else "done",
         session=mask.text(session_of(draft.request_headers, draft.body)),
-        tool_names=_called(draft.client, draft.pieces) if record.calls else (),
+        tool_names=_find_called(draft.client, draft.pieces) if record.calls else (),
         queue_ms=round(record.waited * 1000, 1),
         first_ms=None if record.first is None else round(record.first * 1000, 1),
         ms=round(draft.seconds * 1000, 1) if draft.finished else None,
@@ -329,7 +329,7 @@ def _summary(draft: RecordingDraft, record: ObservedExchange, mask: Mask) -> Rec
     )
 
 
-def _answered_by(draft: RecordingDraft, record: ObservedExchange) -> RecordingSummary:
+def _describe_target(draft: RecordingDraft, record: ObservedExchange) -> RecordingSummary:
     """Who asked for what, who answers it, and what that takes and costs."""
     attempt = draft.attempts[-1] if draft.attempts else AttemptDraft(0.0)
     target, usage = record.target, record.usage or Usage()
@@ -440,7 +440,7 @@ class _RecordedReply:
         self._reply.close()
 
 
-def _hosted(mask: Mask, record: HostedCallRecord, began: float) -> RecordedCall:
+def _record_hosted(mask: Mask, record: HostedCallRecord, began: float) -> RecordedCall:
     call = record.call
     return RecordedCall(
         round=record.round,

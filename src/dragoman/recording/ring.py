@@ -63,7 +63,7 @@ class Ring:
     def get(self, id: str) -> Recording | None:
         with self._lock:
             stored = self._items.get(id)
-        return self._seal(_restored(stored)) if stored else None
+        return self._seal(_restore(stored)) if stored else None
 
     def summary(self, id: str) -> RecordingSummary | None:
         with self._lock:
@@ -86,7 +86,7 @@ class Ring:
 
     def _summary(self, stored: _Stored) -> RecordingSummary:
         if stored.summary is None:
-            stored.summary = self._summarize(_restored(stored))
+            stored.summary = self._summarize(_restore(stored))
         return stored.summary
 
     def _bodies(self, draft: RecordingDraft) -> list[bytes | SharedBody]:
@@ -122,7 +122,7 @@ def draft_bytes(draft: RecordingDraft) -> int:
     return total + _PIECE_BYTES * len(pieces) + sum([len(data) for _, data in pieces])
 
 
-def _restored(stored: _Stored) -> RecordingDraft:
+def _restore(stored: _Stored) -> RecordingDraft:
     """The draft with its bodies."""
     first, *others = [body if isinstance(body, bytes) else body.data for body in stored.bodies]
     attempts = [

@@ -107,7 +107,7 @@ def reply_parts(protocol_name: str, data: bytes, framing: Framing | None = None)
     return response.parts if response else ()
 
 
-def assembled(protocol_name: str, data: bytes, framing: Framing | None = None) -> Wire | None:
+def assemble_reply(protocol_name: str, data: bytes, framing: Framing | None = None) -> Wire | None:
     """A streamed reply as the protocol would send it whole; None for one that came so or cannot be read."""
     if not protocol_name or data.lstrip()[:1] in (b"{", b""):
         return None

@@ -159,7 +159,7 @@ def load_recording(text: str | bytes) -> Recording:
     if version != VERSION:
         raise ConfigError(f"a recording of version {version!r}; this dragoman reads version {VERSION}")
     try:
-        return convert(_decoded(value), Recording, strict=False)
+        return convert(_decode(value), Recording, strict=False)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"not a recording: {error}") from None
 
@@ -178,12 +178,12 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     """The reverse of `_readable`: only `data` holds bytes."""
     if jsontext.is_object(value):
-        return {key: _bytes(each) if key == "data" else _decoded(each) for key, each in value.items()}
+        return {key: _bytes(each) if key == "data" else _decode(each) for key, each in value.items()}
     if jsontext.is_array(value):
-        return [_decoded(each) for each in value]
+        return [_decode(each) for each in value]
     return value
 
 

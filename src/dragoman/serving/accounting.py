@@ -60,9 +60,9 @@ class Accounting(Struct, frozen=True, kw_only=True):
         return self.asks_usage(wire) or (bool(self.usage_alias) and _holds(wire, self.usage_alias))
 
     def facts(self, reply: Wire, model_field: str) -> ReplyFacts:
-        return ReplyFacts(reply.get(model_field), self.counted(reply), self.calls(reply))
+        return ReplyFacts(reply.get(model_field), self.count_usage(reply), self.calls(reply))
 
-    def counted(self, reply: Wire) -> Usage | None:
+    def count_usage(self, reply: Wire) -> Usage | None:
         """Nothing that accounting needs is worth a failed exchange."""
         usage = reply.get(self.usage_field)
         try:

@@ -52,7 +52,7 @@ class PastTurn(Struct, frozen=True):
     size: int = 0  # bytes
 
 
-def _unchanged(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
+def _copy(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
     return [*events]
 
 
@@ -82,7 +82,7 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     warmed_settings: Callable[[Wire], Wire] = lambda request: {}  # of a request that is only stored
     unanswered: Callable[[Wire], Failure | None] = lambda request: None  # results of calls that are not there
     # The events of a stored reply: (those of its stream encoder, the reply, a query that may skip some)
-    replayed: Callable[[Sequence[Frame], Wire, Mapping[str, str]], list[Frame]] = _unchanged
+    replayed: Callable[[Sequence[Frame], Wire, Mapping[str, str]], list[Frame]] = _copy
     encode_deleted: Callable[[str], Wire] = lambda id: {}
     encode_items: Callable[[Sequence[PastTurn], Mapping[str, str]], Wire] = lambda turns, query: {}
     upstream_path: Callable[[str, bool], str] = lambda id, items: ""  # of a reply, or of its items

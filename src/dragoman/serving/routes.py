@@ -78,7 +78,7 @@ class _RouteRow(Struct, Generic[Owner], frozen=True):
     match: RouteMatch
     pattern: re.Pattern[str] | None
 
-    def matched(self, path: str) -> RouteMatch | None:
+    def match_path(self, path: str) -> RouteMatch | None:
         if self.pattern is None:
             return self.match if self.route.path == path else None
         found = self.pattern.fullmatch(path)
@@ -100,7 +100,7 @@ class RouteTable(Generic[Owner]):
             match = RouteMatch(
                 route.action, stream=route.stream, variant=route.variant, framing=route.framing
             )
-            self._rows.append(_RouteRow(route, owner, match, _compiled(route.path)))
+            self._rows.append(_RouteRow(route, owner, match, _compile(route.path)))
         self._exact = [row for row in self._rows if ":path}" not in row.route.path]
         self._literal: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}
         self._patterns: dict[tuple[str, str], list[_RouteRow[Owner]]] = {}  # by method and first segment
@@ -132,7 +132,7 @@ class RouteTable(Generic[Owner]):
         found: list[tuple[_RouteRow[Owner], RouteMatch]] = []
         for spelling in _spellings(path):
             rows = self._literal.get((method, spelling)) or self._patterns.get((method, _first(spelling)), ())
-            found += [(row, match) for row in rows if (match := row.matched(spelling))]
+            found += [(row, match) for row in rows if (match := row.match_path(spelling))]
         return found
 
     def methods(self, path: str) -> dict[str, Owner]:
@@ -143,7 +143,7 @@ class RouteTable(Generic[Owner]):
         found: dict[str, Owner] = {}
         for spelling in _spellings(path):
             for row in self._exact:
-                if row.matched(spelling):
+                if row.match_path(spelling):
                     found.setdefault(row.route.method, row.owner)
         return found
 
@@ -194,7 +194,7 @@ def _common(literal: str, path: str) -> int:
     return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(literal, path, strict=False)))
 
 
-def _compiled(path: str) -> re.Pattern[str] | None:
+def _compile(path: str) -> re.Pattern[str] | None:
     if "{" not in path:
         return None
     pieces: list[str] = []

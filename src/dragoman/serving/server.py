@@ -115,7 +115,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}
 
 
-def listed(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:
+def read_list(field: str, key: str) -> Callable[[Wire], tuple[str, ...]]:
     """Reads the `key` of each entry in the array `field`."""
 
     def read(body: Wire) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from dragoman.client.media import media
 from dragoman.client.tools import Tool
 from dragoman.core.model import Media, Text
-from dragoman.toolkit.limits import Limits, bounded
+from dragoman.toolkit.limits import Limits, bound_text
 from dragoman.toolkit.root import Refused, Root
 from dragoman.toolkit.schema import array, integer, string, tool
 from dragoman.transforms.content import sniff
@@ -28,7 +28,7 @@ def file_tools(root: Root, limits: Limits) -> list[Tool]:
 
 def image_tools(root: Root, limits: Limits) -> list[Tool]:
     def view_image(path: str) -> list[Text | Media]:
-        found = attached(root.read(path, limits.file))
+        found = read_media(root.read(path, limits.file))
         if found is None or found.kind != "image":
             raise Refused(f"{path} is not an image")
         return [Text(f"Image {path} ({found.media_type})"), found]
@@ -46,19 +46,19 @@ class _Files:
 
     def read_file(self, absolute_path: str, offset: int = 0, limit: int | None = None) -> Content:
         data = self._root.read(absolute_path, self._limits.file)
-        if found := attached(data):
-            return [Text(processed(found)), found]
+        if found := read_media(data):
+            return [Text(describe_processed(found)), found]
         return _lines(_text(data, absolute_path), max(offset, 0), limit, self._limits.output)
 
     def read_many_files(self, paths: Sequence[str], exclude: Sequence[str] = ()) -> Content:
         root, limits = self._root, self._limits
-        named = list(_named(root, [paths] if isinstance(paths, str) else paths, exclude))
+        named = list(_expand(root, [paths] if isinstance(paths, str) else paths, exclude))
         read = [(given, _one(root, given, limits)) for given in named[: limits.files]]
         sections = [f"--- {given} ---\n{text}" for given, (text, _) in read]
         if len(named) > limits.files:
             sections.append(f"[{len(named) - limits.files} more files were not read]")
         shown = [found for _, (_, found) in read if found]
-        text = bounded("\n".join(sections) or "No files found.", limits.output * 4)
+        text = bound_text("\n".join(sections) or "No files found.", limits.output * 4)
         return [Text(text), *shown] if shown else text
 
     def write_file(self, file_path: str, content: str) -> str:
@@ -71,7 +71,7 @@ class _Files:
         self, file_path: str, old_string: str, new_string: str, expected_replacements: int = 1
     ) -> str:
         before = self._root.read(file_path, self._limits.file)
-        old, new = _spelled(before, old_string), _spelled(before, new_string)
+        old, new = _spell(before, old_string), _spell(before, new_string)
         if not old:
             raise Refused("old_string is empty: write_file writes a whole file")
         found = before.count(old)
@@ -128,12 +128,12 @@ def _writing(files: _Files) -> list[Tool]:
     ]
 
 
-def attached(data: bytes) -> Media | None:
+def read_media(data: bytes) -> Media | None:
     """`data` as media if its first bytes say that it is an image or a PDF."""
     return media(data) if sniff(b64encode(data[:48]).decode()) else None
 
 
-def processed(found: Media) -> str:
+def describe_processed(found: Media) -> str:
     return f"Binary content of type {found.media_type} was processed."
 
 
@@ -157,7 +157,7 @@ def _lines(text: str, offset: int, limit: int | None, most: int) -> str:
     if end >= total and len(shown) <= most:
         return shown
     note = f"[lines {offset + 1} to {end} of {total}; go on with offset={end}]"
-    return f"{bounded(shown, most)}\n{note}"
+    return f"{bound_text(shown, most)}\n{note}"
 
 
 def _fitting(lines: list[str], most: int) -> list[str]:
@@ -173,15 +173,15 @@ def _one(root: Root, given: str, limits: Limits) -> tuple[str, Media | None]:
     """A file among many: the reason stands in the place of one that cannot be read."""
     try:
         data = root.read(given, limits.file)
-        found = attached(data)
+        found = read_media(data)
         if found:
-            return processed(found), found
-        return bounded(_text(data, given), limits.output).removesuffix("\n"), None
+            return describe_processed(found), found
+        return bound_text(_text(data, given), limits.output).removesuffix("\n"), None
     except Refused as error:
         return f"[not read: {error}]", None
 
 
-def _named(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
+def _expand(root: Root, paths: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
     """What `paths` name, in order and once. Patterns skip what is hidden and follow no links. A path that is
     refused stands for itself: reading it says why."""
     seen: set[str] = set()
@@ -217,7 +217,7 @@ def _walk(folder: Path, pattern: str) -> Iterator[str]:
             yield str(path)
 
 
-def _spelled(data: bytes, text: str) -> bytes:
+def _spell(data: bytes, text: str) -> bytes:
     """`text` with the line ends of `data`: models write LF, whatever the file has."""
     if b"\r\n" in data and "\r" not in text:
         text = text.replace("\n", "\r\n")

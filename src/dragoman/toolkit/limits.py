@@ -38,7 +38,7 @@ class HeadAndTail:
         return bytes(self._head + note + tail).decode(errors="replace")
 
 
-def bounded(text: str, most: int) -> str:
+def bound_text(text: str, most: int) -> str:
     """`text`, or its beginning and end with a note between them."""
     collected = HeadAndTail(most)
     collected.add(text.encode(errors="replace"))

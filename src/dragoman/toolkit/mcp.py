@@ -20,7 +20,7 @@ from dragoman.core.optional import require
 from dragoman.mcp_client.content import split_content
 from dragoman.mcp_client.session import McpOptions, McpSession
 from dragoman.toolkit import READING
-from dragoman.toolkit.limits import Limits, bounded
+from dragoman.toolkit.limits import Limits, bound_text
 from dragoman.transforms.tools import Names
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class McpServer:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool by the server's own name for it, from any event loop."""
-        return bounded_outcome(outcome_of(await self._session.call(name, arguments)), self._limits)
+        return bound_outcome(outcome_of(await self._session.call(name, arguments)), self._limits)
 
     def _tools(self, offered: Sequence[mcp.Tool]) -> list[Tool]:
         names = Names((f"{self.name}__{each.name}" for each in offered), LEGAL)
@@ -92,7 +92,7 @@ def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "")
     offered = {tool.name: tool for tool in tools}
 
     async def listed(context: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_declared(tool) for tool in offered.values()])
+        return types.ListToolsResult(tools=[_declare(tool) for tool in offered.values()])
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in offered:
@@ -115,7 +115,7 @@ async def serve_stdio(tools: Iterable[Tool], version: str = "") -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def _declared(tool: Tool) -> Any:
+def _declare(tool: Tool) -> Any:
     from mcp import types
 
     hints = types.ToolAnnotations(read_only_hint=tool.name in READING)
@@ -132,7 +132,7 @@ def outcome_of(result: CallToolResult) -> ToolOutcome:
     return ToolOutcome("\n".join(texts), tuple(shown), result.is_error)
 
 
-def bounded_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
+def bound_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
     """Long text keeps its beginning and end; media that are too large become a note."""
     text, shown = outcome.text, list[Media]()
     for media in outcome.media:
@@ -140,7 +140,7 @@ def bounded_outcome(outcome: ToolOutcome, limits: Limits) -> ToolOutcome:
             text = f"{text}\n[{media.kind} left out: larger than {limits.file} bytes]".lstrip("\n")
         else:
             shown.append(media)
-    return ToolOutcome(bounded(text, limits.output), tuple(shown), outcome.failed)
+    return ToolOutcome(bound_text(text, limits.output), tuple(shown), outcome.failed)
 
 
 def result_of(outcome: ToolOutcome) -> CallToolResult:

@@ -38,7 +38,7 @@ def search_tools(root: Root, limits: Limits, ripgrep: str | None = None) -> list
             raise Refused(f"the search took more than {limits.seconds:g} s")
         if finished.code not in (0, 1) and not finished.output:
             raise Refused(" ".join(finished.error.split()) or f"the search ended with {finished.code}")
-        return _listed(finished.output, most, limits.output)
+        return _list(finished.output, most, limits.output)
 
     return [
         tool(
@@ -83,7 +83,7 @@ async def _search(program: str | None, query: _Query, limits: Limits) -> Finishe
     return await execute(script, folder, limits, given=jsontext.encode(given))
 
 
-def _listed(output: str, most: int, size: int) -> str:
+def _list(output: str, most: int, size: int) -> str:
     lines: list[str] = []
     for match in output.split("\n"):
         path, mark, rest = match.partition("\0")

@@ -12,7 +12,7 @@ from inspect import isawaitable
 from dragoman.client.tools import Tool
 from dragoman.fetch import Address, AddressGuard, FetchError, WebPage, download, is_public
 from dragoman.fetch.pagetext import page_text
-from dragoman.toolkit.limits import Limits, bounded
+from dragoman.toolkit.limits import Limits, bound_text
 from dragoman.toolkit.root import Refused
 from dragoman.toolkit.schema import string, tool
 
@@ -44,7 +44,7 @@ def web_tools(limits: Limits, search: Search | None = None, allowed: Allowed = i
         if all(failed for _, failed in pages):
             raise Refused("; ".join(text for text, _ in pages))
         joined = "\n".join(f"--- {url} ---\n{text}" for url, (text, _) in zip(urls, pages, strict=False))
-        return bounded(joined, limits.output * 2)
+        return bound_text(joined, limits.output * 2)
 
     async def google_web_search(query: str) -> str:
         if search is None:
@@ -57,7 +57,9 @@ def web_tools(limits: Limits, search: Search | None = None, allowed: Allowed = i
             f"[{number}] {hit.title}\n{hit.text}".strip() for number, hit in enumerate(listed, 1)
         )
         sources = "\n".join(f"[{number}] {hit.title} ({hit.url})" for number, hit in enumerate(listed, 1))
-        return bounded(f'Web search results for "{query}":\n\n{texts}\n\nSources:\n{sources}', limits.output)
+        return bound_text(
+            f'Web search results for "{query}":\n\n{texts}\n\nSources:\n{sources}', limits.output
+        )
 
     return [
         tool(
@@ -81,7 +83,7 @@ async def _read(url: str, limits: Limits, allowed: Allowed) -> tuple[str, bool]:
 
     def text() -> str:
         page = download(url, AddressGuard(allowed=allowed), seconds=limits.seconds, most=limits.file)
-        return bounded(_text(page), limits.output)
+        return bound_text(_text(page), limits.output)
 
     try:
         async with asyncio.timeout(limits.seconds):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.gateway.admission.authentication import Caller, Callers, FailedKeys
 from dragoman.gateway.admission.counters import MINUTE, ProcessCounters, take
-from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
+from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, wait_for_permit
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.keys import Allowance, NamedKey
 
@@ -90,11 +90,11 @@ def test_waiting_ends_with_a_place_with_time_or_with_cancellation():
         assert second
         assert third
         assert fourth
-        assert await acquired(first, 0)
-        assert not await acquired(third, 0.001)
+        assert await wait_for_permit(first, 0)
+        assert not await wait_for_permit(third, 0.001)
         assert (semaphore.held, semaphore.waiting) == (1, 2)
-        waits = asyncio.ensure_future(acquired(second, 60))
-        leaves = asyncio.ensure_future(acquired(fourth, 60))
+        waits = asyncio.ensure_future(wait_for_permit(second, 60))
+        leaves = asyncio.ensure_future(wait_for_permit(fourth, 60))
         await asyncio.sleep(0)
         leaves.cancel()
         first.leave()
@@ -112,7 +112,7 @@ def test_a_waiter_cancelled_while_it_is_admitted_releases_its_slot():
         first, second = semaphore.request("x"), semaphore.request("x")
         assert first
         assert second
-        waits = asyncio.ensure_future(acquired(second, 60))
+        waits = asyncio.ensure_future(wait_for_permit(second, 60))
         await asyncio.sleep(0)
         first.leave()
         assert second.state == "held"

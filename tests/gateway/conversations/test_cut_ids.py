@@ -127,7 +127,7 @@ def test_what_is_remembered_is_bounded() -> None:
     async def work() -> tuple[bytes, bytes]:
         await ids.remember("a", sealed)
         old, new = [b'{"id": "%b"}' % id[:64].encode() for id in (sealed[0], sealed[-1])]
-        return await ids.restored("a", old), await ids.restored("a", new)
+        return await ids.restore("a", old), await ids.restore("a", new)
 
     forgotten, restored = asyncio.run(work())
     assert len(forgotten) < 100  # and the store, which failed, was asked
@@ -151,12 +151,12 @@ def test_many_cut_ids_are_few_queries(count: int) -> None:
 
     async def run() -> bytes:
         before = CutIds(store, raises)
-        await before.restored("a", f'"{ids[0][:64]}"'.encode())  # from now on its ids are stored
+        await before.restore("a", f'"{ids[0][:64]}"'.encode())  # from now on its ids are stored
         asked.clear()
         await before.remember("a", ids)
         after = CutIds(store, raises)  # another process
         try:
-            return await after.restored("a", jsontext.encode([id[:64] for id in ids]))
+            return await after.restore("a", jsontext.encode([id[:64] for id in ids]))
         finally:
             await store.close()
 

@@ -60,7 +60,7 @@ def exchanged(sessions: UpstreamSessions, provider: ProviderSettings, key: str) 
         await sessions.talk(first, PROVIDER, "key", "req_1").keep()
         second = Exchange("openai-chat", "qwen-chat")
         second.request({"model": "m", "messages": [ONE, SAID, ONE]})
-        return await sessions.talk(second, provider, key, "req_2").resumed() is not None
+        return await sessions.talk(second, provider, key, "req_2").resume() is not None
 
     return asyncio.run(both())
 

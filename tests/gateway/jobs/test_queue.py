@@ -71,9 +71,9 @@ def test_a_cancellation_comes_after_all_events(database: Database) -> None:
         assert job
         await table.add_events(job, JobEvents(2, [b"2"]))
         assert not await table.cancel(job, b"", JobEvents(2, [b"cancelled"]))  # an event came between
-        assert not await table.ended("o", "j")
+        assert not await table.has_ended("o", "j")
         assert await table.cancel(job, b"", JobEvents(3, [b"cancelled"]))
-        assert await table.ended("o", "j")
+        assert await table.has_ended("o", "j")
         assert not await table.add_events(job, JobEvents(4, [b"late"]))
         await store.close()
 

@@ -214,16 +214,16 @@ def test_an_account_rests_for_as_long_as_the_answer_says_else_longer_each_time()
     def first() -> str:
         return asyncio.run(pools.order((one, two)))[0].id
 
-    pools.failed(two, Failure("rate_limit", "", 429, retry_after=30.0))
+    pools.note_failure(two, Failure("rate_limit", "", 429, retry_after=30.0))
     assert {first() for _ in range(6)} == {one.id}
     now += 31
     assert {first() for _ in range(6)} == {one.id, two.id}
     for seconds in (60, 120, 240):
-        pools.failed(one, Failure("unauthenticated", "", 401))
+        pools.note_failure(one, Failure("unauthenticated", "", 401))
         assert said[-1] == f"up/KEY_A rests for {seconds} s: unauthenticated"
-    pools.failed(two, Failure("rate_limit", "", 429, retry_after=5.0))
+    pools.note_failure(two, Failure("rate_limit", "", 429, retry_after=5.0))
     assert first() == two.id  # its rest ends first
-    pools.failed(one, Failure("bad_request", "", 400))
+    pools.note_failure(one, Failure("bad_request", "", 400))
     assert len(said) == 5
 
 

@@ -197,11 +197,11 @@ def settings_for(
 def command_line(agent: AgentProgram, url: str, key: str, model: str | None = None) -> str:
     """How to start the agent by hand, as one would type it; a `$NAME` as the key is left to the shell."""
     settings = settings_for(agent, GatewayAccess(url, key), model)
-    variables = [f"{name}={_quoted(value, key)}" for name, value in settings.environment.items()]
-    return " ".join([*variables, agent.program, *(_quoted(value, key) for value in settings.arguments)])
+    variables = [f"{name}={_quote(value, key)}" for name, value in settings.environment.items()]
+    return " ".join([*variables, agent.program, *(_quote(value, key) for value in settings.arguments)])
 
 
-def _quoted(value: str, key: str) -> str:
+def _quote(value: str, key: str) -> str:
     """In double quotes where the shell must fill in the key, which it does not in single ones."""
     if not key.startswith("$") or key not in value:
         return shlex.quote(value)

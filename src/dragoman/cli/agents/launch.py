@@ -67,15 +67,15 @@ def temporary_home(home: Home | None, own: Path) -> Generator[dict[str, str]]:
         for entry in sorted(user.iterdir()) if user.is_dir() else ():
             if entry.name != home.file:
                 (folder / entry.name).symlink_to(entry)
-        settings = merged(_settings(user / home.file), home.settings)
+        settings = merge_tables(_settings(user / home.file), home.settings)
         (folder / home.file).write_bytes(jsontext.encode(settings))
         yield {home.variable: directory}
 
 
-def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge_tables(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`under` with what `over` sets, at any depth."""
     both = {
-        key: merged(under[key], value)
+        key: merge_tables(under[key], value)
         for key, value in over.items()
         if is_object(value) and is_object(under.get(key))
     }

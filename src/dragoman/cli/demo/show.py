@@ -32,9 +32,9 @@ def show(cycle: Cycle) -> None:
 def lines_of(cycle: Cycle, width: int, beside: bool) -> Iterator[str]:
     title = f"An agent that speaks {cycle.client}, a model that speaks {cycle.upstream}."
     yield click.style(title, bold=True)
-    for number, step in enumerate(map(_shortened, cycle.steps, (None, None, *cycle.steps)), 1):
+    for number, step in enumerate(map(_shorten, cycle.steps, (None, None, *cycle.steps)), 1):
         yield from ("", click.style(f"{number}. {step.title}", bold=True))
-        yield from _beside(cycle, step, width) if beside else _stacked(cycle, step, width)
+        yield from _beside(cycle, step, width) if beside else _stack(cycle, step, width)
         for loss in [f"{loss.kind} {loss.where}: {loss.why}" for loss in step.losses] or ["nothing lost"]:
             yield click.style(f"  {loss}", fg=_COLOURS.get(loss.split()[0]))
     yield ""
@@ -42,7 +42,7 @@ def lines_of(cycle: Cycle, width: int, beside: bool) -> Iterator[str]:
         yield click.style(f"✓ {what}", fg="green") if good else click.style(f"✗ {what}", fg="red", bold=True)
 
 
-def _shortened(step: Step, earlier: Step | None) -> Step:
+def _shorten(step: Step, earlier: Step | None) -> Step:
     """Without what an earlier request, or reply, said already."""
     if earlier is None:
         return step
@@ -78,7 +78,7 @@ def _beside(cycle: Cycle, step: Step, width: int) -> list[str]:
     return [f"{one:<{half}} │ {two}" for one, two in zip_longest(left, right, fillvalue="")]
 
 
-def _stacked(cycle: Cycle, step: Step, width: int) -> Iterator[str]:
+def _stack(cycle: Cycle, step: Step, width: int) -> Iterator[str]:
     """In the order in which it happens."""
     client, upstream = _sides(cycle, step, width - 4)
     for heading, *rows in (client, upstream) if step.paths else (upstream, client):

@@ -156,7 +156,7 @@ class OpeningSearch:
         self.partial = re.compile(f"(?:{'|'.join(o.partial for o in openings) or '(?!)'})\\Z")
         self._longest = max((opening.longest for opening in openings), default=0)
 
-    def held(self, source: Source) -> int:
+    def find_partial(self, source: Source) -> int:
         """Where the beginning of an opening starts at the end of the window."""
         end = len(source.window)
         found = self.partial.search(source.window, max(source.at, end - self._longest))

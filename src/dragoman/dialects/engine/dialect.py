@@ -90,7 +90,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         """The system text that declares the tools and explains how to call them."""
         raise NotImplementedError
 
-    def described(self, tool: ToolDeclaration) -> Iterable[str]:
+    def describe_keywords(self, tool: ToolDeclaration) -> Iterable[str]:
         """Keywords of the tool's schema that `declare` can only say in words."""
         return ()
 
@@ -118,7 +118,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         """
         run = self.history(request, losses).begin()
         messages = run.feed(request.messages)
-        head = self.declared(request, run.facts(), losses)
+        head = self.add_tools(request, run.facts(), losses)
         losses.extend(run.losses)
         return replace(head, messages=tuple(messages))
 
@@ -127,12 +127,12 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
         tools = _dialect_tools(request.tools, losses, self) if request.tools else _without_tools(self)
         return RenderHistory(tools, bool(tools.declared.tools) and not request.system)
 
-    def declared(self, request: Request, system: tuple[Text, ...], losses: Losses) -> Request:
+    def add_tools(self, request: Request, system: tuple[Text, ...], losses: Losses) -> Request:
         """`request` with its tools in the system text; `system` is that of its messages."""
         system = request.system or system
         prompt = _declaration(request.tools, losses, self) if request.tools else ""
         if declare(request.tools, losses).tools:
-            system = _added(system, "\n\n".join([prompt, *_choice(request)]))
+            system = _append(system, "\n\n".join([prompt, *_choice(request)]))
         return replace(request, system=system, tools=(), tool_choice=None, parallel=None)
 
 
@@ -169,7 +169,7 @@ def _declaration(tools: tuple[AnyTool, ...], losses: Losses, dialect: Dialect) -
             losses.dropped(tool.where, why, f"hosted.{tool.kind}")
     functions = declare(tools, losses).tools
     for tool in functions:
-        if keywords := ", ".join(dict.fromkeys(dialect.described(tool))):
+        if keywords := ", ".join(dict.fromkeys(dialect.describe_keywords(tool))):
             losses.changed(
                 tool.where,
                 f"{dialect.name} has no {keywords}. The description says it in words.",
@@ -205,7 +205,7 @@ def _system_text(message: Message) -> list[Text] | None:
     return texts if plain and message.role in ("system", "developer") else None
 
 
-def _added(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
+def _append(system: tuple[Text, ...], text: str) -> tuple[Text, ...]:
     """The system text with more at its end."""
     if not text:
         return system
@@ -273,7 +273,7 @@ class HistoryRenderer(FoldRun):
         for kind, group in groupby(message.parts, _kind):
             pieces += self._pieces(kind, list(group))
         if message.role == "assistant":
-            pieces = _joined(pieces, self.tools.dialect.gap)
+            pieces = _join(pieces, self.tools.dialect.gap)
         parts = tuple([part for _, part in pieces])
         return (replace(message, parts=parts),) if parts else ()
 
@@ -355,7 +355,7 @@ def _is_plain(message: Message) -> bool:
     return True
 
 
-def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
+def _join(pieces: list[Piece], gap: str) -> list[Piece]:
     """Calls and reasoning are joined with the text beside them into one text, as a model would write it."""
     joined: list[Piece] = []
     for kind, part in pieces:
@@ -365,7 +365,7 @@ def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
             part = replace(
                 last,
                 text=f"{last.text}{between}{part.text}",
-                citations=(*last.citations, *_moved(part.citations, len(last.text) + len(between))),
+                citations=(*last.citations, *_move(part.citations, len(last.text) + len(between))),
                 extras=part.extras or last.extras,
             )
             joined.pop()
@@ -373,7 +373,7 @@ def _joined(pieces: list[Piece], gap: str) -> list[Piece]:
     return joined
 
 
-def _moved(citations: tuple[Citation, ...], by: int) -> Iterator[Citation]:
+def _move(citations: tuple[Citation, ...], by: int) -> Iterator[Citation]:
     """For a text that stands behind another one now."""
     for citation in citations:
         known = citation.start >= 0

@@ -76,15 +76,15 @@ class Cursor:
         self.space()
         match self.text[self.at : self.at + 1]:
             case "{":
-                return self._nested(self._braces)
+                return self._nest(self._braces)
             case "[":
-                return self._nested(lambda: self._items("]"))
+                return self._nest(lambda: self._items("]"))
             case "(":
-                return self._nested(lambda: self._items(")"))
+                return self._nest(lambda: self._items(")"))
             case _:
                 return self._scalar()
 
-    def _nested(self, read: Any) -> Any:
+    def _nest(self, read: Any) -> Any:
         self.at += 1
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -148,10 +148,10 @@ class Cursor:
 
 def unescape(text: str) -> str:
     """Python's and JSON's escapes; an unknown one (`\\d`) stands for itself."""
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code = found[1]
     if code in _SIMPLE:
         return _SIMPLE[code]

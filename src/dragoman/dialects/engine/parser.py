@@ -141,7 +141,7 @@ class DialectParser(EventStage):
     def _end(self, end: PartEnd) -> Iterable[Event]:
         text = self._texts.pop(end.index, None)
         if text is not None:
-            return self._ended(text, complete=end.complete)
+            return self._end_text(text, complete=end.complete)
         reasoning, place = self._reasoning.pop(end.index, None), self._others.pop(end.index)
         events = self._end_reasoning(reasoning) if reasoning else []
         return events if self._draft else (*events, replace(end, index=place))
@@ -176,9 +176,9 @@ class DialectParser(EventStage):
         texts, self._texts = self._texts, {}
         open_reasoning, self._reasoning = self._reasoning, {}
         events = [event for reasoning in open_reasoning.values() for event in self._end_reasoning(reasoning)]
-        return events + [event for text in texts.values() for event in self._ended(text, complete=False)]
+        return events + [event for text in texts.values() for event in self._end_text(text, complete=False)]
 
-    def _ended(self, text: OpenText, *, complete: bool) -> list[Event]:
+    def _end_text(self, text: OpenText, *, complete: bool) -> list[Event]:
         events = self._events(text, text.scanner.close())
         if self._unended:
             return events
@@ -188,7 +188,7 @@ class DialectParser(EventStage):
 
     def _events(self, text: OpenText, tokens: list[Token]) -> list[Event]:
         events: list[Event] = []
-        for token in _joined(tokens) if len(tokens) > 1 else tokens:
+        for token in _join(tokens) if len(tokens) > 1 else tokens:
             match token:
                 case TextToken():
                     events += self._text(text, token.text)
@@ -198,7 +198,7 @@ class DialectParser(EventStage):
                 case CallToken():
                     events += self._call(text, token)
                 case EndToken():
-                    self._framed(token.raw)
+                    self._note_frame(token.raw)
                 case ProblemToken():
                     if self._dialect:
                         why = f"{self._dialect}: {token.why}"
@@ -232,14 +232,14 @@ class DialectParser(EventStage):
         self._called = True
         events = self._close(text)
         index = self._next()
-        self._found(index, call)
+        self._note_call(index, call)
         part = ToolCall(call.id, call.name)
         return [*events, PartStart(index, part), PartDelta(index, call.arguments), PartEnd(index)]
 
-    def _found(self, index: int, call: CallToken) -> None:
+    def _note_call(self, index: int, call: CallToken) -> None:
         """A call is about to go out as the part with this index."""
 
-    def _framed(self, raw: str) -> None:
+    def _note_frame(self, raw: str) -> None:
         """What closed the last call, as it was written."""
 
     def _open(self, text: OpenText, part: Text | Reasoning) -> list[Event]:
@@ -307,7 +307,7 @@ class OpenReasoning:
         return waiting[:out]
 
 
-def _joined(tokens: list[Token]) -> Iterator[Token]:
+def _join(tokens: list[Token]) -> Iterator[Token]:
     """Neighbours of one kind as one."""
     run: list[str] = []
     kind: type[TextToken] | type[ReasoningToken] = TextToken
@@ -360,10 +360,10 @@ class Recovery(DialectParser):
             case _:
                 pass
 
-    def _found(self, index: int, call: CallToken) -> None:
+    def _note_call(self, index: int, call: CallToken) -> None:
         self._leaks[index] = call
 
-    def _framed(self, raw: str) -> None:
+    def _note_frame(self, raw: str) -> None:
         if self._leaks:
             index, leak = self._leaks.popitem()
             self._leaks[index] = replace(leak, raw=leak.raw + raw)
@@ -373,13 +373,13 @@ class Recovery(DialectParser):
         for event in waiting:
             match event:
                 case PartStart(index) | PartDelta(index) | PartEnd(index) if index in self._leaks:
-                    yield from self._judged(event, self._leaks[index])
+                    yield from self._judge(event, self._leaks[index])
                 case ResponseEnd():
                     yield last if self._native else event
                 case _:
                     yield event
 
-    def _judged(self, event: PartStart | PartDelta | PartEnd, leak: CallToken) -> Iterator[Event]:
+    def _judge(self, event: PartStart | PartDelta | PartEnd, leak: CallToken) -> Iterator[Event]:
         """At the end of the reply: a leaked call is a call, a copy of a native one, or text after all."""
         if not self._native:
             yield event

@@ -39,7 +39,7 @@ _INSIDE = {quote: re.compile(rf"[^{quote}\\]*") for quote in PYTHON.quotes}
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
-def bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Reader[str]:
+def read_bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Reader[str]:
     """One value in brackets, as it is written. Brackets inside strings do not count.
 
     `begun`: its opening bracket and what else of it was read already.
@@ -87,7 +87,7 @@ def bracketed(source: Source, notation: Notation = JSON, begun: str = "") -> Rea
             raise Broken("the reply ends inside it")
 
 
-def decoded(text: str, notation: Notation = JSON) -> Any:
+def decode_value(text: str, notation: Notation = JSON) -> Any:
     """The value that `text` spells. Raw line breaks inside strings are read as they stand."""
     try:
         return jsontext.decode(text)
@@ -104,15 +104,15 @@ def _escape(control: re.Match[str]) -> str:
     return f"\\u{ord(control[0]):04x}"
 
 
-def named_calls(value: Any, *, bare: bool = False) -> list[NamedCall]:
+def read_named_calls(value: Any, *, bare: bool = False) -> list[NamedCall]:
     """The object or each object in the array. `bare`: no marker says that it is a call, so it must."""
     values = cast(list[Any], value) if isinstance(value, list) else [value]
     if not values:
         raise Broken("no call in it")
-    return [_named_call(each, bare) for each in values]
+    return [_read_named_call(each, bare) for each in values]
 
 
-def _named_call(value: Any, bare: bool) -> NamedCall:
+def _read_named_call(value: Any, bare: bool) -> NamedCall:
     call = cast(Wire, value) if isinstance(value, dict) else {}
     if isinstance(inner := call.get("function"), dict):
         call = {**call, **cast(Wire, inner)}
@@ -138,19 +138,19 @@ def object_text(value: Any) -> str:
     return jsontext.dumps(value)
 
 
-def tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
+def make_tagged(opens: str, closes: str, notation: Notation = JSON) -> CallGrammar:
     """`<tool_call> {"name": …, "arguments": {…}} </tool_call>`: the end marker may be missing."""
 
     def read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
         value = _json_between(source, opens, closes)
         if value is not None:
-            put(named_calls(value), sink)
+            put(read_named_calls(value), sink)
             source.at = source.window.index(closes, source.at) + len(closes)
             return
         yield from source.expect(opens)
         yield from source.space()
-        text = yield from bracketed(source, notation)
-        put(named_calls(decoded(text, notation)), sink)
+        text = yield from read_bracketed(source, notation)
+        put(read_named_calls(decode_value(text, notation)), sink)
         if not (yield from source.close(closes)):
             source.reset()
 
@@ -195,7 +195,7 @@ def end_fence(source: Source) -> Reader[None]:
     yield from source.space()
     yield from source.expect("```")
     yield from source.space()
-    if not (yield from source.exhausted()):
+    if not (yield from source.is_exhausted()):
         raise Broken("a code block with text after it")
 
 
@@ -210,7 +210,7 @@ def read_callable(source: Source, known: DeclaredTools | None = None) -> Reader[
     if not name or (known is not None and name not in known):
         raise Broken("no call of a tool")
     yield from source.expect("(")
-    text = yield from bracketed(source, PYTHON, begun="(")
+    text = yield from read_bracketed(source, PYTHON, begun="(")
     return name, jsontext.dumps(_arguments(Cursor(text))), ""
 
 

@@ -175,7 +175,7 @@ class Scanner:
                 self.idle = False
                 continue
             self._advance(found.start())
-            if self._quoted():
+            if self._is_quoted():
                 if not (yield from self._pass_quoted_call()):
                     self._advance(source.at + 1)
                 continue
@@ -204,7 +204,7 @@ class Scanner:
         self._flush()
         if self._ready is not None:
             kind = TextToken if self._verbatim else ReasoningToken
-            written = "".join(_written(token) for token in self._out)
+            written = "".join(_write(token) for token in self._out)
             self._out, self._ready = [*self._ready, *([kind(written)] if written else [])], None
         elif not (self._verbatim or self._fresh):
             self._space.append("\n\n")  # the text before it went out already
@@ -220,7 +220,7 @@ class Scanner:
         source, endings = self._source, self._search.endings
         self._pass(think.opens)
         while not (found := endings.full.search(source.window, source.at)):
-            self._advance(endings.held(source))
+            self._advance(endings.find_partial(source))
             if not (yield from source.more()):
                 self._advance(len(source.window))
                 return
@@ -247,7 +247,7 @@ class Scanner:
                 self._flush()
                 yield from source.skip("\n\n", "\n")
                 break
-            if not self._quoted() and (yield from self._attempt(Probe())):
+            if not self._is_quoted() and (yield from self._attempt(Probe())):
                 if not (yield from self._closes_later(think)):
                     self._space = []
                     break
@@ -310,13 +310,15 @@ class Scanner:
 
     def _advance_safely(self, search: OpeningSearch) -> None:
         """What cannot be the beginning of an opening is text; in code only the end of reasoning counts."""
-        start = search.held(self._source)
+        start = search.find_partial(self._source)
         self._advance(start)
-        if start < len(self._source.window) and self._quoted():
+        if start < len(self._source.window) and self._is_quoted():
             reasons = self._kind is ReasoningToken
-            self._advance(self._search.endings.held(self._source) if reasons else len(self._source.window))
+            self._advance(
+                self._search.endings.find_partial(self._source) if reasons else len(self._source.window)
+            )
 
-    def _quoted(self) -> bool:
+    def _is_quoted(self) -> bool:
         """Whether what stands here is in code."""
         return self._code.inside(self._source.window[self._source.at])
 
@@ -374,7 +376,7 @@ class Probe:
         pass
 
 
-def _written(token: Token) -> str:
+def _write(token: Token) -> str:
     """A token as the model wrote it."""
     match token:
         case TextToken() | ReasoningToken():

@@ -158,7 +158,7 @@ class Source:
         self._searched = self._base + (len(self.window) if end < 0 else end)
         return (start, end) if end >= 0 else None
 
-    def exhausted(self) -> Reader[bool]:
+    def is_exhausted(self) -> Reader[bool]:
         """Whether the text ends here."""
         return self.at == len(self.window) and not (yield from self.more())
 

@@ -19,7 +19,7 @@ from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.dialects.engine.call_grammar import Sink
 from dragoman.dialects.engine.dialect import EarlierCall
-from dragoman.dialects.engine.payloads import bracketed, decoded, object_text, read_block
+from dragoman.dialects.engine.payloads import decode_value, object_text, read_block, read_bracketed
 from dragoman.dialects.engine.source import LONGEST_NAME, Broken, Reader, Source
 from dragoman.dialects.engine.values import DeclaredTools
 
@@ -112,7 +112,7 @@ def read_parameters(
                 raise Broken(f"{name} is given twice")
             sink.changed(f"A call of {tool} gives {name} twice. The last value counts.")
         text, after, following = yield from _value(source, name, form, known, rules, repairs)
-        if form.lost and not rules.loose and _lost(text, form.lost, {*values, name}, declared, tool):
+        if form.lost and not rules.loose and _is_lost(text, form.lost, {*values, name}, declared, tool):
             raise Broken(f"{form.closes.replace('{}', name)} is missing")
         json = form.typed(read) if form.typed else None
         values[name] = declared.read(tool, name, text, framed=form.framed, json=json)
@@ -144,7 +144,7 @@ def _value(
         else:
             source.at -= len(stop)
         ended, read, following = yield from _following(source, form, known, repairs)
-        if repairs and not ended and not following and not read and (yield from source.exhausted()):
+        if repairs and not ended and not following and not read and (yield from source.is_exhausted()):
             repairs.unended = ended = True
             repairs.reasons.append(f"{form.ends[0]} was missing at the end")
         if ended or following:
@@ -178,7 +178,9 @@ def _following(
     return False, form.opens + text, name
 
 
-def _lost(text: str, pattern: re.Pattern[str], given: set[str], declared: DeclaredTools, tool: str) -> bool:
+def _is_lost(
+    text: str, pattern: re.Pattern[str], given: set[str], declared: DeclaredTools, tool: str
+) -> bool:
     known = declared.parameters(tool)
     return any(
         found.lastindex is None or (found[found.lastindex] in known and found[found.lastindex] not in given)
@@ -224,7 +226,7 @@ class Invokes(Struct, frozen=True):
             return
         yield from source.space()
         if (yield from source.next("{")):
-            arguments = object_text(decoded((yield from bracketed(source))))
+            arguments = object_text(decode_value((yield from read_bracketed(source))))
             yield from source.space()
             yield from source.expect(end)
             sink.call(name, arguments)

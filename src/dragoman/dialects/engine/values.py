@@ -115,7 +115,7 @@ def read_value(text: str, schema: Schema, root: Wire, *, framed: bool = True, de
     `framed`: one newline on each side is not part of a string.
     """
     branches = list(_branches(schema, root))
-    exact = unframed(text) if framed else text
+    exact = strip_frame(text) if framed else text
     bare = text.strip()
     for member in (member for branch in branches for member in _members(branch)):
         if member in (exact, bare) if isinstance(member, str) else bare == jsontext.dumps(member):
@@ -161,7 +161,7 @@ class Place(Struct, frozen=True):
         return read_value(text, schema, self.root, depth=self.depth + 1)
 
 
-def unframed(text: str) -> str:
+def strip_frame(text: str) -> str:
     """`text` without one newline at either end."""
     newline = "\r\n" if text.startswith("\r\n") else "\n"
     return text.removeprefix(newline).removesuffix(newline)
@@ -236,7 +236,7 @@ def _read_number(text: str, place: Place) -> Any:
 def _read_array(text: str, place: Place) -> Any:
     if not text and not place.takes_text:  # an element without items
         return []
-    if isinstance(value := _decoded(text), list):
+    if isinstance(value := _decode(text), list):
         return cast(list[Any], value)
     found = children(text) if place.depth < _DEEPEST else None
     if not found or any(name != "item" for name, _ in found):
@@ -248,7 +248,7 @@ def _read_array(text: str, place: Place) -> Any:
 def _read_object(text: str, place: Place) -> Any:
     if not text and not place.takes_text:
         return {}
-    if isinstance(value := _decoded(text), dict):
+    if isinstance(value := _decode(text), dict):
         return cast(Wire, value)
     found = children(text) if place.depth < _DEEPEST else None
     if not found or len(dict(found)) < len(found):
@@ -267,11 +267,11 @@ _READERS = {
 }
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     """An array or object as JSON, or as Python prints it."""
     if text[:1] not in ("{", "[", "("):
         return _NOT_THIS
-    for read in (jsontext.decode, read_literal, _decoded_twice):
+    for read in (jsontext.decode, read_literal, _decode_twice):
         try:
             return read(text)
         except (ValueError, Broken):
@@ -279,7 +279,7 @@ def _decoded(text: str) -> Any:
     return _NOT_THIS
 
 
-def _decoded_twice(text: str) -> Any:
+def _decode_twice(text: str) -> Any:
     """JSON whose quotes were escaped once too often: [{\\"id\\": 1}]."""
     return jsontext.decode(jsontext.decode(f'"{text}"'))
 

@@ -61,7 +61,7 @@ class Meter(Struct, frozen=True):
     def amount(self, usage: Usage, cost: float | None) -> int:
         return usage.input + usage.output if self.unit == "tokens" else round((cost or 0.0) * _MICRO)
 
-    def shown(self, amount: float) -> str:
+    def show(self, amount: float) -> str:
         return f"{amount:,.0f} tokens" if self.unit == "tokens" else f"${amount / _MICRO:,.2f}"
 
 
@@ -129,7 +129,7 @@ class Budgets:
         readings = [await self._read(caller, meter) for meter in chosen]
         for reading in readings:
             if reading.used >= reading.meter.limit:
-                raise _used_up(caller, reading)
+                raise _refuse(caller, reading)
         return readings
 
     async def read(self, caller: Caller) -> list[MeterReading]:
@@ -231,12 +231,12 @@ def _period(now: float, kind: str) -> tuple[int, float]:
     return number, datetime(year, month + 1, 1, tzinfo=UTC).timestamp()
 
 
-def _used_up(caller: Caller, reading: MeterReading) -> LoadShed:
+def _refuse(caller: Caller, reading: MeterReading) -> LoadShed:
     meter = reading.meter
     where = f"Key {caller.name!r}" if caller.name else "This gateway"
     models = f" for models like {meter.pattern!r}" if meter.pattern else ""
     problem = (
-        f"{where} has used its budget of {meter.shown(meter.limit)} a {meter.period}{models}. "
+        f"{where} has used its budget of {meter.show(meter.limit)} a {meter.period}{models}. "
         f"It starts again in {reading.resets:.0f} s."
     )
     return LoadShed(meter.unit, Failure("rate_limit", problem, 429, retry_after=reading.resets))

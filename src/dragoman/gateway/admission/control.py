@@ -29,7 +29,7 @@ from dragoman.gateway.admission.load_shedding import (
     provider_busy,
     quota_headers,
 )
-from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, acquired
+from dragoman.gateway.admission.semaphore import Permit, QueuedSemaphore, wait_for_permit
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.tables import LimitsTable
 from dragoman.gateway.conversations.store.addresses import read_address
@@ -165,7 +165,7 @@ class Admission(Struct, eq=False):
     def _bill(self) -> tuple[Usage, float | None]:
         """What was used, and what it cost. Cached tokens without a price of their own count as input. A price
         that is not known is said in the log, not guessed."""
-        record, usage = self._record, self._record.billed()
+        record, usage = self._record, self._record.usage_to_bill()
         cost = record.cost(usage)
         if cost is None:
             cost = record.cost(replace(usage, cached=0, cache_write=0))
@@ -187,7 +187,7 @@ class Admission(Struct, eq=False):
         semaphore = self._control.semaphore
         self._permit = permit = semaphore.request(self._caller.name)
         began = time.perf_counter()
-        if permit is None or not await acquired(permit, self._control.queue_seconds):
+        if permit is None or not await wait_for_permit(permit, self._control.queue_seconds):
             self._record.shed = "gateway"
             raise gateway_busy(semaphore)
         self._record.waited = time.perf_counter() - began
@@ -225,7 +225,7 @@ class ProviderConcurrency:
         """For a provider that has `max_concurrency`. Raises LoadShed after its `queue_seconds`."""
         semaphore, began = self._semaphore(provider), time.perf_counter()
         permit = semaphore.request(record.caller)
-        if permit is None or not await acquired(permit, provider.queue_seconds):
+        if permit is None or not await wait_for_permit(permit, provider.queue_seconds):
             record.shed = "provider"
             raise provider_busy(provider.name, semaphore)
         record.waited += time.perf_counter() - began

@@ -41,14 +41,14 @@ class HostCounters:
         self._file = os.dup(file.number)
         self._cells = memoryview(mmap.mmap(self._file, 0)).cast("d")
         self._slots = 2 * workers
-        with self._locked():
+        with self._lock():
             self._slot = next(slot for slot in range(1, self._slots + 1) if not self._is_alive(slot))
             self._clear(self._slot)
             self._cells[self._slot] = os.getpid()
 
     async def enter(self, caller: Caller, lease: str, rated: bool) -> Decision:
         allowance, row = caller.allowance, self._row(caller)
-        with self._locked():
+        with self._lock():
             if allowance.concurrency and self._is_full(row, allowance.concurrency):
                 return Decision("concurrency")
             rate = None
@@ -91,7 +91,7 @@ class HostCounters:
         return pid != 0 and is_alive(pid)
 
     @contextmanager
-    def _locked(self) -> Generator[None]:
+    def _lock(self) -> Generator[None]:
         import fcntl  # Windows has none, and runs one worker
 
         fcntl.lockf(self._file, fcntl.LOCK_EX)

@@ -41,7 +41,7 @@ def quota_headers(caller: Caller, decision: Decision, server: ProtocolServer) ->
 
 
 def gateway_busy(semaphore: QueuedSemaphore) -> LoadShed:
-    return LoadShed("gateway", _overloaded("the gateway", semaphore))
+    return LoadShed("gateway", _describe_overload("the gateway", semaphore))
 
 
 def memory_full() -> LoadShed:
@@ -49,10 +49,10 @@ def memory_full() -> LoadShed:
 
 
 def provider_busy(name: str, semaphore: QueuedSemaphore) -> LoadShed:
-    return LoadShed("provider", _overloaded(f"the provider {name}", semaphore))
+    return LoadShed("provider", _describe_overload(f"the provider {name}", semaphore))
 
 
-def _overloaded(who: str, semaphore: QueuedSemaphore) -> Failure:
+def _describe_overload(who: str, semaphore: QueuedSemaphore) -> Failure:
     held, waiting = semaphore.held, semaphore.waiting
     problem = f"{who} is busy: {held} requests are under way and {waiting} wait; try again soon"
     return Failure("overloaded", problem, 503, retry_after=_soon())

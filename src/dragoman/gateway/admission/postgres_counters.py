@@ -141,7 +141,7 @@ class PostgresCounters:
         for fresh in (self._pool is None, True):
             pool = self._pool
             try:
-                pool = pool or await self._opened()
+                pool = pool or await self._open()
                 done = await getattr(pool, method)(*statement, timeout=_TIMEOUT)
             except _FAILURES as error:
                 self._drop(pool)
@@ -153,7 +153,7 @@ class PostgresCounters:
                 return done
         raise AssertionError("the second attempt returned")
 
-    async def _opened(self) -> Any:
+    async def _open(self) -> Any:
         async with self._opening:  # concurrent callers wait for the same pool
             if not self._pool:
                 self._pool = await _pool(self._url)

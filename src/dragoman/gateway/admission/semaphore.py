@@ -105,7 +105,7 @@ class QueuedSemaphore:
         permit.state = "released"
 
 
-async def acquired(permit: Permit, seconds: float) -> bool:
+async def wait_for_permit(permit: Permit, seconds: float) -> bool:
     """Wait until `permit` is held; False where it was displaced or timed out."""
     if permit.state == "waiting":
         loop = asyncio.get_running_loop()

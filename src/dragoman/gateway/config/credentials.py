@@ -59,14 +59,14 @@ def read_pool(
     for place, entry in enumerate(given):
         at = (*where, f"[{place}]")
         with source.noting():
-            if pooled := _pooled(source, at, entry, provider, options):
+            if pooled := _read_pooled(source, at, entry, provider, options):
                 if any(each.name == pooled.name or each.account == pooled.account for each in pool):
                     raise source.wrong(at, f"{pooled.name} is there twice")
                 pool.append(pooled)
     return tuple(pool)
 
 
-def _pooled(
+def _read_pooled(
     source: ConfigSource, at: Path, entry: Any, provider: ProviderSettings, options: Options
 ) -> PooledCredential | None:
     """None: the entry is mistaken, which was noted."""

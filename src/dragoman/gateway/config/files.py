@@ -38,7 +38,7 @@ def find_config(path: str | None, environ: Mapping[str, str]) -> ConfigFile:
         return ConfigFile(chosen, _text(chosen, data))
     ignored = ""
     if (data := _read(Path(DEFAULT_FILE))) is not None:
-        digest = _trusted_files(environ).get(str(Path(DEFAULT_FILE).resolve()))
+        digest = _read_trusted(environ).get(str(Path(DEFAULT_FILE).resolve()))
         if digest == _digest(data):
             return ConfigFile(DEFAULT_FILE, _text(DEFAULT_FILE, data))
         ignored = f"{DEFAULT_FILE} {'has changed since it was' if digest else 'is not'} trusted"
@@ -55,7 +55,7 @@ def trust(file: Path, environ: Mapping[str, str], trusted: bool = True) -> None:
     folder = config_folder(environ)
     if folder is None:
         raise ConfigError("there is no home to remember it in: set HOME or XDG_CONFIG_HOME, or use --config")
-    files = _trusted_files(environ)
+    files = _read_trusted(environ)
     files.pop(str(file.resolve()), None)
     if trusted:
         files[str(file.resolve())] = _digest(_read(file) or b"")
@@ -65,7 +65,7 @@ def trust(file: Path, environ: Mapping[str, str], trusted: bool = True) -> None:
     part.replace(folder / _TRUSTED)
 
 
-def _trusted_files(environ: Mapping[str, str]) -> dict[str, str]:
+def _read_trusted(environ: Mapping[str, str]) -> dict[str, str]:
     folder = config_folder(environ)
     data = _read(folder / _TRUSTED) if folder else None
     try:

@@ -19,9 +19,9 @@ from dragoman.profiles import (
     ProfileRow,
     ProviderSettings,
     bare_model,
+    find_vendor,
     known,
     split_model,
-    vendor_named,
 )
 
 
@@ -66,15 +66,15 @@ def read_models(
             facts = {key: fact for key, fact in value.items() if key not in ("to", *OVERRIDES)}
             overrides = read_overrides(source, where, value)
             value = value.get("to", value)
-        targets = _listed_targets(source, where, value, providers)
+        targets = _read_targets(source, where, value, providers)
         for target in targets if facts else ():
             row = read_profile(source, where, name if target.model == "*" else target.model, facts)
-            described |= _described(described, target.provider, row)
+            described |= _add_profile(described, target.provider, row)
         rows.append(ModelRow(name, targets, overrides))
     return tuple(rows), described
 
 
-def _listed_targets(
+def _read_targets(
     source: ConfigSource, where: Path, value: Any, providers: Mapping[str, ProviderSettings]
 ) -> tuple[ModelTarget, ...]:
     if is_object(value):
@@ -91,7 +91,7 @@ def _listed_targets(
     targets: list[ModelTarget] = []
     for place, target in zip(places, value, strict=True):
         with source.noting():
-            targets.append(_listed_target(source, place, target, providers))
+            targets.append(_read_target(source, place, target, providers))
     return tuple(targets)
 
 
@@ -137,7 +137,7 @@ def _settings(source: ConfigSource, where: Path, given: Any) -> dict[str, Any]:
     return values
 
 
-def _described(
+def _add_profile(
     providers: Mapping[str, ProviderSettings], name: str, row: ProfileRow
 ) -> dict[str, ProviderSettings]:
     """A known provider that is only named here joins those of the file where it needs no key."""
@@ -147,7 +147,7 @@ def _described(
     return {name: replace(provider, profiles=(*provider.profiles, row))}
 
 
-def _listed_target(
+def _read_target(
     source: ConfigSource, where: Path, given: Any, providers: Mapping[str, ProviderSettings]
 ) -> ModelTarget:
     """`"provider:model"`, or a table with it: `{ to, weight, set, default, extra }`."""
@@ -167,7 +167,7 @@ def _target(
     if not separator or not model:
         raise source.wrong(where, f"{target!r} is not provider:model")
     if name not in providers and separator == "/":
-        name = vendor_named(name) or name
+        name = find_vendor(name) or name
     named = {*providers, *known(), *source.table("providers")}  # one that is a mistake itself is there too
     if name not in named:
         raise source.wrong(where, f"unknown provider {name!r}{did_you_mean(name, named)}")

@@ -64,7 +64,7 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     if not table.base_url:
         base = _at_usual_url(source, base)
     base, surfaces = _surfaces(source, where, table, base)
-    given = _given(source, where, table)
+    given = _read_fields(source, where, table)
     if given.get("base_url") and http_url(given["base_url"]) != base.base_url:
         base = replace(base, keeps=False)  # which is true of the known address only
     provider = replace(base, surfaces=surfaces, **given)
@@ -107,11 +107,11 @@ def _surfaces(
         raise source.wrong(
             (*where, "surfaces"), problem if table.surfaces else "expected at least one surface"
         )
-    listed = _listed_surfaces(source, (*where, "surfaces"), table.surfaces)
+    listed = _read_surfaces(source, (*where, "surfaces"), table.surfaces)
     return replace(base, protocol=listed[0].protocol, base_url=listed[0].base_url, keeps=False), listed
 
 
-def _listed_surfaces(source: ConfigSource, place: Path, given: Sequence[Any]) -> tuple[Surface, ...]:
+def _read_surfaces(source: ConfigSource, place: Path, given: Sequence[Any]) -> tuple[Surface, ...]:
     rows = [source.convert((*place, f"[{number}]"), row, SurfaceTable) for number, row in enumerate(given)]
     if not all(row.base_url for row in rows):
         raise source.wrong(place, "base_url is missing")
@@ -121,7 +121,7 @@ def _listed_surfaces(source: ConfigSource, place: Path, given: Sequence[Any]) ->
     return tuple([Surface(row.protocol, url, row.bearer) for row, url in zip(rows, urls, strict=True)])
 
 
-def _given(source: ConfigSource, where: Path, table: ProviderTable) -> dict[str, Any]:
+def _read_fields(source: ConfigSource, where: Path, table: ProviderTable) -> dict[str, Any]:
     """What the table says of the fields of ProviderSettings, but for credentials."""
     plain = msgspec.structs.asdict(table)
     for name in (*_OPTIONS, *_CREDENTIALS, "surfaces"):
@@ -135,7 +135,7 @@ def _given(source: ConfigSource, where: Path, table: ProviderTable) -> dict[str,
         "timeouts": _timeouts(source, where, table.timeouts) if table.timeouts else None,
         "profiles": _profiles(source, where, table.profiles) if table.profiles else None,
     }
-    return _given_only(given)
+    return _drop_none(given)
 
 
 def _at_made_url(
@@ -220,7 +220,7 @@ def _headers(source: ConfigSource, where: Path, headers: dict[str, str]) -> dict
 
 def _timeouts(source: ConfigSource, where: Path, given: dict[str, Any]) -> Timeouts:
     table = source.convert((*where, "timeouts"), given, TimeoutsTable)
-    return Timeouts(**_given_only(msgspec.structs.asdict(table)))
+    return Timeouts(**_drop_none(msgspec.structs.asdict(table)))
 
 
 def _profiles(source: ConfigSource, where: Path, given: dict[str, Any]) -> tuple[ProfileRow, ...]:
@@ -234,5 +234,5 @@ def _profiles(source: ConfigSource, where: Path, given: dict[str, Any]) -> tuple
     return tuple(rows)
 
 
-def _given_only(given: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(given: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}

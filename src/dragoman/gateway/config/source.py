@@ -62,7 +62,7 @@ class ConfigSource:
         self._mistakes: dict[Path, ConfigMistake] = {}
         self.secret_variables: list[str] = []  # those that `env:NAME` names
         self._table = _parse(text, path)
-        _known_keys(self, (), self._table, SECTIONS)
+        _check_keys(self, (), self._table, SECTIONS)
         for name in sorted(environ):
             if environ[name] and _is_setting(name):
                 with self.noting():
@@ -106,7 +106,7 @@ class ConfigSource:
         converted to numbers, because variables hold text."""
         if is_object(value):
             fields = getattr(kind, "__struct_fields__", value)
-            _known_keys(self, where, value, fields)
+            _check_keys(self, where, value, fields)
             value = {key: each for key, each in value.items() if key in fields}
         while True:
             try:
@@ -206,7 +206,7 @@ def _parse(text: str, path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}:{line or 1}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _known_keys(source: ConfigSource, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
+def _check_keys(source: ConfigSource, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
     for key in table:
         if key not in allowed:
             hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"

@@ -50,5 +50,5 @@ class LaneTurns:
     async def put(self, turn: StoredTurn) -> None:
         self._turns.put(self._lane, turn)
 
-    def failed(self) -> None:
+    def forget(self) -> None:
         self._turns.evict(self._lane, self.previous_id)

@@ -54,7 +54,7 @@ class ConversationTable:
         self._store, self._limit = store, limit
 
     async def create(self, owner: str, id: str, metadata: Wire, items: Sequence[Wire]) -> StoredConversation:
-        now, rows = time.time(), _encoded(items)
+        now, rows = time.time(), _encode(items)
         size = sum(len(data) for _, data in rows)
         create = Statement(_CREATE, (owner, id, now, size, jsontext.encode(metadata)))
         await self._store.transaction(create, *_adding(owner, id, rows))
@@ -86,7 +86,7 @@ class ConversationTable:
 
     async def add(self, owner: str, id: str, items: Sequence[Wire]) -> bool:
         """At the end; False where there is no such conversation."""
-        rows = _encoded(items)
+        rows = _encode(items)
         use = Statement(_USE, (owner, id, time.time(), sum(len(data) for _, data in rows)), required=True)
         return await self._store.transaction(use, *_adding(owner, id, rows)) is not None
 
@@ -163,7 +163,7 @@ class LockedConversation:
                 self._report(error)
 
 
-def _encoded(items: Sequence[Wire]) -> list[tuple[str, bytes]]:
+def _encode(items: Sequence[Wire]) -> list[tuple[str, bytes]]:
     return [(item["id"], jsontext.encode(item)) for item in items]
 
 

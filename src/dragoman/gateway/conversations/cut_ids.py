@@ -50,9 +50,9 @@ class CutIds:
                 continue
             self._keep(client, id)
             if client in self._cutting:
-                await self._bounded(self._store.remember(client, _digest(id[:LENGTH]), id.encode()))
+                await self._limit(self._store.remember(client, _digest(id[:LENGTH]), id.encode()))
 
-    async def restored(self, client: str, body: bytes) -> bytes:
+    async def restore(self, client: str, body: bytes) -> bytes:
         """`body` with the ids that its client has cut, as far as they are known."""
         found = await run_for(len(body), _cut_ids, body)
         if not found:
@@ -67,7 +67,7 @@ class CutIds:
             del self._cutting[next(iter(self._cutting))]
         known = {id: whole for id in cut if (whole := self._sent.get((client, id)))}
         if unknown := [_digest(id) for id in cut if id not in known]:
-            stored = await self._bounded(self._store.recall_many(client, unknown)) or {}
+            stored = await self._limit(self._store.recall_many(client, unknown)) or {}
             known |= {id: stored[digest].decode() for id in cut if (digest := _digest(id)) in stored}
         return known
 
@@ -78,7 +78,7 @@ class CutIds:
         while self._size > _MEMORY:
             self._size -= len(self._sent.pop(next(iter(self._sent))))
 
-    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _limit(self, work: Coroutine[Any, Any, T]) -> T | None:
         try:
             async with asyncio.timeout(_TIMEOUT):
                 return await work

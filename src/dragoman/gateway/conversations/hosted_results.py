@@ -24,16 +24,16 @@ class StoredResults:
 
     async def claim(self, owner: str, digest: str) -> bool:
         statement = Statement(CLAIM, (_name(owner), digest, b"", time.time()))
-        rows = await self._bounded(self._store.transaction(statement))
+        rows = await self._limit(self._store.transaction(statement))
         return bool(rows and rows[0])
 
     async def remember(self, owner: str, digest: str, handle: bytes) -> None:
-        await self._bounded(self._store.remember(_name(owner), digest, handle))
+        await self._limit(self._store.remember(_name(owner), digest, handle))
 
     async def recall_many(self, owner: str, digests: Sequence[str]) -> dict[str, bytes]:
-        return await self._bounded(self._store.recall_many(_name(owner), digests))
+        return await self._limit(self._store.recall_many(_name(owner), digests))
 
-    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _limit(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             async with asyncio.timeout(_TIMEOUT):
                 return await work

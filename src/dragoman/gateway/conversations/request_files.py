@@ -44,7 +44,7 @@ class RequestFiles:
             self._check(size)
         if not found:
             return body
-        return await run_for(int(size), _filled, body, codec, found, protocol)
+        return await run_for(int(size), _fill, body, codec, found, protocol)
 
     def _check(self, size: float) -> None:
         if size > self._limit:
@@ -52,7 +52,7 @@ class RequestFiles:
             raise ConversationError(Failure("too_large", problem, 413))
 
 
-def _filled(body: Body, codec: FileCodec, found: dict[str, FileContent], protocol: str) -> Body:
+def _fill(body: Body, codec: FileCodec, found: dict[str, FileContent], protocol: str) -> Body:
     wire = codec.inline(body.wire, found)
     filled = Body(jsontext.encode(wire), protocol, wire=wire)
     filled.sealed = body.sealed

@@ -79,26 +79,26 @@ class TurnWriter:
     def serves(self, provider: ProviderSettings) -> bool:
         return self.always or not stores_turns(self.client.name, provider)
 
-    def labelled(self, reply: Wire, stored: bool = True) -> Wire:
+    def label(self, reply: Wire, stored: bool = True) -> Wire:
         """The reply as the client gets it, under our own id."""
         stored = stored and self.storage.store
         reply = self.codec.label_reply(reply, self.id, self.storage.previous_id, stored)
         conversation = self.turn.conversation
         return conversation.label(reply) if conversation else reply
 
-    def labelled_frame(self, frame: Frame) -> Frame:
+    def label_frame(self, frame: Frame) -> Frame:
         """An event that holds the reply."""
         field = self.codec.reply_field
-        return Frame(frame.event, {**frame.data, field: self.labelled(frame.data[field])})
+        return Frame(frame.event, {**frame.data, field: self.label(frame.data[field])})
 
     async def whole(self, reply: Wire, lost: list[Loss]) -> Wire:
-        out = self.labelled(reply)
+        out = self.label(reply)
         if await self.put(out):
             return out
         if self.storage.required:
             raise AttemptFailed(self.failure)
         lost.append(_NOT_STORED)
-        return self.labelled(reply, stored=False)
+        return self.label(reply, stored=False)
 
     async def put(self, reply: Wire | None) -> bool:
         """Whether it is stored durably."""
@@ -120,7 +120,7 @@ class TurnWriter:
             return False
         return True
 
-    async def warmed(self, reply: Wire) -> None:
+    async def put_warm_up(self, reply: Wire) -> None:
         """Store a request that no model has seen; the next one inherits more of it."""
         self._settings = {**self._settings, **self.codec.warmed_settings(self.turn.given)}
         await self.put(reply)
@@ -179,10 +179,10 @@ class StoredStream:
         reply = writer.codec.reply_of_stream(frames) if self._size <= _MOST else None
         if not await writer.put(reply):
             if writer.storage.required:
-                return last + self._unstored()
+                return last + self._fail()
             lost.append(_NOT_STORED)
-            self._held = [self._labelled(frame, stored=False) for frame in self._held]
-        return last + _printed(self._held)
+            self._held = [self._label(frame, stored=False) for frame in self._held]
+        return last + _print(self._held)
 
     def accept(self, out: bytes) -> bytes:
         """Bytes of the client's stream as the client gets them."""
@@ -199,12 +199,12 @@ class StoredStream:
         passed: list[Frame] = []
         end_types = self._writer.codec.end_types
         for frame in _frames(out):
-            frame = self._labelled(frame)
+            frame = self._label(frame)
             is_end = is_object(frame.data) and frame.data.get("type", frame.event) in end_types
             (self._held if self._held or is_end else passed).append(frame)
-        return _printed(passed)
+        return _print(passed)
 
-    def _labelled(self, frame: Frame, stored: bool = True) -> Frame:
+    def _label(self, frame: Frame, stored: bool = True) -> Frame:
         """The reply in an event gets our id, and whether it is stored."""
         try:
             data = jsontext.decode(_data(frame))
@@ -215,10 +215,10 @@ class StoredStream:
             return frame
         reply = data.get(field)
         return Frame(
-            frame.event, {**data, field: self._writer.labelled(reply, stored)} if is_object(reply) else data
+            frame.event, {**data, field: self._writer.label(reply, stored)} if is_object(reply) else data
         )
 
-    def _unstored(self) -> bytes:
+    def _fail(self) -> bytes:
         """An error event that continues what was sent."""
         self._failure = self._writer.failure
         first, last = (self._sent[0], self._sent[-1]) if self._sent else (b"", b"")
@@ -237,5 +237,5 @@ def _data(frame: Frame) -> bytes:
     return frame.data if isinstance(frame.data, bytes) else jsontext.encode(frame.data)
 
 
-def _printed(frames: Sequence[Frame]) -> bytes:
+def _print(frames: Sequence[Frame]) -> bytes:
     return b"".join(piece for frame in frames for piece in sse.Encoder().feed(frame))

@@ -80,7 +80,7 @@ class UpstreamSession:
         self._id, self._owner, self._account = id, owner, account
         self._stored = False
 
-    async def resumed(self) -> Wire | None:
+    async def resume(self) -> Wire | None:
         """The request with only what is new; None where the conversation is not known."""
         follows = self._exchange.session_key
         handle = await self._sessions.recall(self._id, self._owner, self._name(follows)) if follows else None

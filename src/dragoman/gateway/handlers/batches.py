@@ -12,7 +12,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.request_reader import decoded
+from dragoman.gateway.handlers.request_reader import decode_body
 from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for
@@ -44,7 +44,7 @@ class BatchesHandler:
                 await self._turn(request)
                 page = codec.decode_page(request.query)
                 batches, more = await self._table.page(request.owner, request.client.name, page)
-                data = [await self._encoded(request, codec, batch) for batch in batches]
+                data = [await self._encode(request, codec, batch) for batch in batches]
                 await request.writer.json(200, codec.encode_page(data, more))
             case action:
                 await self._turn(request)
@@ -52,7 +52,7 @@ class BatchesHandler:
 
     async def _create(self, request: GatewayRequest, codec: BatchCodec) -> None:
         data = await self._read(request)
-        body = await run_for(len(data), _decoded, request, data)
+        body = await run_for(len(data), _decode, request, data)
         asked = codec.decode_create(body)
         content = b""
         if asked.file:
@@ -63,7 +63,7 @@ class BatchesHandler:
             content = await self._table.content(request.owner, file.id)
         lines, errors = await run_for(len(data) + len(content), codec.read_lines, body, content)
         batch = await self._batches.create(request, codec, asked, lines, errors)
-        encoded = await self._encoded(request, codec, batch)
+        encoded = await self._encode(request, codec, batch)
         await request.writer.json(200, codec.encode_created(encoded))
 
     async def _answer_one(self, request: GatewayRequest, codec: BatchCodec, action: str) -> None:
@@ -79,17 +79,17 @@ class BatchesHandler:
         match action:
             case "results":
                 if batch.ended is None:
-                    raise ConversationError(_unfinished("has no results before it has ended"))
+                    raise ConversationError(_batch_failure("has no results before it has ended"))
                 await self._send(request, self._batches.results(batch))
             case "delete":
                 if batch.ended is None:
-                    raise ConversationError(_unfinished("cannot be deleted before it has ended"))
+                    raise ConversationError(_batch_failure("cannot be deleted before it has ended"))
                 await self._table.delete(owner, id)
                 await request.writer.json(200, codec.encode_deleted(id))
             case _:
-                await request.writer.json(200, await self._encoded(request, codec, batch))
+                await request.writer.json(200, await self._encode(request, codec, batch))
 
-    async def _encoded(self, request: GatewayRequest, codec: BatchCodec, batch: StoredBatch) -> Wire:
+    async def _encode(self, request: GatewayRequest, codec: BatchCodec, batch: StoredBatch) -> Wire:
         counts = await self._table.counts(batch.owner, batch.id)
         scheme = request.headers.get("x-forwarded-proto") or ("https" if self._config.tls_cert else "http")
         state = BatchState(
@@ -176,7 +176,7 @@ class BatchesHandler:
     async def _read(self, request: GatewayRequest) -> bytes:
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = await decoded(request.incoming, data, encoding.lower(), self._config.max_body)
+            data = await decode_body(request.incoming, data, encoding.lower(), self._config.max_body)
         await self._turn(request)
         return data
 
@@ -198,11 +198,11 @@ def _files(request: GatewayRequest) -> FileCodec:
     return codec
 
 
-def _unfinished(problem: str) -> Failure:
+def _batch_failure(problem: str) -> Failure:
     return Failure("bad_request", f"a batch {problem}", 400)
 
 
-def _decoded(request: GatewayRequest, data: bytes) -> Wire:
+def _decode(request: GatewayRequest, data: bytes) -> Wire:
     try:
         body = jsontext.decode(data)
     except ValueError as error:

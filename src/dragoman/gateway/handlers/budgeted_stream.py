@@ -36,7 +36,7 @@ class BudgetedStream:
 
     def __init__(self, inner: RelayedStream, record: ExchangeRecord, hidden: str = "") -> None:
         self._inner, self._record = inner, record
-        self._hidden = _compiled(hidden) if hidden else None
+        self._hidden = _compile(hidden) if hidden else None
         self._end = b""
 
     @property
@@ -48,7 +48,7 @@ class BudgetedStream:
         return self._inner.failure
 
     def feed(self, data: bytes) -> bytes:
-        out = self._counted(self._inner.feed(data))
+        out = self._count(self._inner.feed(data))
         if not out or not (self._end or self._inner.ended):
             return out
         if self._end:
@@ -60,12 +60,12 @@ class BudgetedStream:
         return out[:last]
 
     def close(self) -> bytes:
-        return self._end + self._counted(self._inner.close())
+        return self._end + self._count(self._inner.close())
 
     def fail(self, failure: Failure) -> bytes:
         return self._end + self._inner.fail(failure)
 
-    def _counted(self, out: bytes) -> bytes:
+    def _count(self, out: bytes) -> bytes:
         self._record.sent += len(out)
         if self._hidden is None or b'"usage"' not in out or not self._hidden.search(out):
             return out
@@ -77,5 +77,5 @@ class BudgetedStream:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[bytes]:
+def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())

@@ -51,7 +51,7 @@ class ConversationsHandler:
                     raise ConversationError(codec.unknown(id))
                 return codec.encode_deleted(id)
             case "items":
-                listed = _known(codec, id, await table.items(owner, id))
+                listed = _demand(codec, id, await table.items(owner, id))
                 return codec.encode_page(listed, request.query)
             case "add":
                 items = codec.with_ids(codec.decode_items(body, True))
@@ -59,23 +59,23 @@ class ConversationsHandler:
                     raise ConversationError(codec.unknown(id))
                 return codec.encode_added(items)
             case "item":
-                _known(codec, id, await table.get(owner, id))
+                _demand(codec, id, await table.get(owner, id))
                 found_item = await table.item(owner, id, item)
                 if found_item is None:
                     raise ConversationError(codec.unknown_item(item))
                 return found_item
             case "remove":
-                _known(codec, id, await table.get(owner, id))
+                _demand(codec, id, await table.get(owner, id))
                 if not await table.remove(owner, id, item):
                     raise ConversationError(codec.unknown_item(item))
                 found = await table.get(owner, id)
             case _:
                 found = await table.get(owner, id)
-        known = _known(codec, id, found)
+        known = _demand(codec, id, found)
         return codec.encode(known.id, known.made, known.metadata)
 
 
-def _known(codec: ConversationCodec, id: str, found: T | None) -> T:
+def _demand(codec: ConversationCodec, id: str, found: T | None) -> T:
     if found is None:
         raise ConversationError(codec.unknown(id))
     return found

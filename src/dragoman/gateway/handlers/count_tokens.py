@@ -31,7 +31,7 @@ class CountTokensHandler:
         target = routed.targets[0]
         counted = None
         if not self._upstreams.slots.full(target.provider):
-            counted = await self._counted(request, routed.body, target)
+            counted = await self._count_upstream(request, routed.body, target)
         if counted is None:
             tokens = await run_for(len(routed.body.data), _estimated, request.client, routed.body)
             await request.writer.json(200, request.protocol_server.encode_count(tokens), ESTIMATED)
@@ -39,7 +39,7 @@ class CountTokensHandler:
             await request.writer.whole(200, counted)
         routed.release()
 
-    async def _counted(self, request: GatewayRequest, given: Body, target: Target) -> bytes | None:
+    async def _count_upstream(self, request: GatewayRequest, given: Body, target: Target) -> bytes | None:
         """The answer of an upstream of the client's own protocol; None where it cannot count."""
         provider, codec, path = target.provider, request.client, request.protocol_server.count_path
         if provider.protocol != codec.name or provider.dialect or path is None:

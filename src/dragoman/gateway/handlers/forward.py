@@ -11,7 +11,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.request_reader import check_model, decoded, unknown_model
+from dragoman.gateway.handlers.request_reader import check_model, decode_body, unknown_model
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import (
@@ -43,7 +43,7 @@ class ForwardHandler:
         assert forwarding, "only protocols that forward have these routes"
         data = await request.incoming.read(self._config.max_body)
         if encoding := request.headers.get("content-encoding"):
-            data = await decoded(request.incoming, data, encoding.lower(), self._config.max_body)
+            data = await decode_body(request.incoming, data, encoding.lower(), self._config.max_body)
         if request.admission:
             await request.admission.turn()
         if request.recording:
@@ -65,7 +65,7 @@ class ForwardHandler:
             except AttemptFailed as error:
                 is_worth = error.retry
                 if target.shared:
-                    self._pools.failed(target, error.failure)
+                    self._pools.note_failure(target, error.failure)
                     is_worth = is_worth or error.failure.kind in RESTS
                 if not (left and is_worth) or request.writer.begun:
                     raise
@@ -89,7 +89,7 @@ class ForwardHandler:
             except TransportError as error:
                 self._circuit_breakers.unreachable(provider.name)
                 raise unreachable_provider(provider, error) from error
-            self._circuit_breakers.reached(provider.name)
+            self._circuit_breakers.note_success(provider.name)
             if not 200 <= reply.status < 300:
                 raise await refusal(reply, upstream(provider.protocol), request.client)
             try:
@@ -127,7 +127,7 @@ async def _relay(request: GatewayRequest, reply: Reply) -> None:
 
 def _usage(server: ProtocolServer, data: bytes) -> Usage | None:
     value = jsontext.decode_object(data.decode("utf-8", "replace")) if len(data) <= _COUNTED else None
-    return server.accounting.counted(value) if value else None
+    return server.accounting.count_usage(value) if value else None
 
 
 def _able(targets: tuple[Target, ...], forwarding: Forwarding, request: GatewayRequest) -> tuple[Target, ...]:

@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core.model import Foreign
-from dragoman.gateway.handlers.hosted import declared_run, may_declare_hosted, play
+from dragoman.gateway.handlers.hosted import may_declare_hosted, play, start_run
 from dragoman.gateway.handlers.relay import (
     KeepAliveTicker,
     StreamedReply,
-    failed_stream,
-    opened_stream,
+    fail_stream,
+    open_stream,
     overdue,
     relay_whole,
 )
 from dragoman.gateway.handlers.request_reader import RequestReader
-from dragoman.gateway.handlers.rounds import open_rounds, pinned
+from dragoman.gateway.handlers.rounds import open_rounds, pin
 from dragoman.gateway.request import AttemptFailed, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import Attempts
 from dragoman.hosted.loop import HostedTools
@@ -63,7 +63,7 @@ class GenerateHandler:
 
     async def _stream(self, request: RoutedRequest) -> None:
         arrived = request.arrived
-        opening = partial(opened_stream, request) if arrived.client.keep_alive_events else None
+        opening = partial(open_stream, request) if arrived.client.keep_alive_events else None
         reply = StreamedReply(arrived, opening)
         self._keep_alives.add(reply)
         try:
@@ -76,7 +76,7 @@ class GenerateHandler:
                 await reply.fail(error.failure)
                 return
             arrived.record.failure = error.failure
-            await arrived.writer.end(failed_stream(arrived, error.failure, reply))
+            await arrived.writer.end(fail_stream(arrived, error.failure, reply))
         finally:
             self._keep_alives.remove(reply)
 
@@ -118,7 +118,7 @@ class RoundRunner:
         summary: Foreign | None = None
         if codec:
             request, summary = await self._compactor.compact_history(request)
-        run = await declared_run(self._hosted, request) if self._hosted else None
+        run = await start_run(self._hosted, request) if self._hosted else None
         if summary is None and run is None:
             await self._attempts.run(request, reply.relay if reply else relay_whole)
             return
@@ -126,7 +126,7 @@ class RoundRunner:
         joiner = RoundJoiner(run)
         if summary:
             joiner.lead(summary)
-            request = pinned(request)
+            request = pin(request)
         if codec and record.spent:
             joiner.add_summary(record.spent, codec.counts_summary)
             record.spent = None if codec.counts_summary else record.spent

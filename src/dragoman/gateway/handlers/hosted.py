@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dragoman.core.fields import Body
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Request
-from dragoman.gateway.handlers.rounds import Rounds, pinned
+from dragoman.gateway.handlers.rounds import Rounds, pin
 from dragoman.gateway.request import AttemptFailed, RoutedRequest
 from dragoman.hosted.approvals import ApprovalError
 from dragoman.hosted.loop import HostedRun, HostedTools
@@ -29,7 +29,7 @@ def may_declare_hosted(request: RoutedRequest) -> bool:
     return any(map(body.holds, hints)) or (body.sealed is not False and any(map(body.holds, HINTS)))
 
 
-async def declared_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
+async def start_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
     """None where the request declares no hosted tool that its first target lacks and we can run, and carries
     no results of earlier ones."""
     arrived, target = request.arrived, request.targets[0]
@@ -58,7 +58,7 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
 
     async def send(adapt: Callable[[Request], Request]) -> RoundEnd:
         nonlocal is_first
-        now = replace(request if is_first else pinned(request), rounds=adapt)
+        now = replace(request if is_first else pin(request), rounds=adapt)
         is_first = False
         return await rounds.send(now)
 

@@ -16,7 +16,7 @@ class ModelsHandler:
     async def list(self, request: GatewayRequest) -> None:
         caller = request.caller
         usable = [name for name in names(self._config) if caller is None or caller.may_use(name)]
-        listed = tuple([self._listed(name) for name in usable])
+        listed = tuple([self._list_model(name) for name in usable])
         await request.writer.json(200, request.protocol_server.encode_models(listed))
 
     async def retrieve(self, request: GatewayRequest) -> None:
@@ -25,9 +25,9 @@ class ModelsHandler:
         if request.caller and not request.caller.may_use(name):
             raise UnknownModel(f"the key {request.caller.name!r} may not use the model {name!r}")
         route(self._config, name)
-        await request.writer.json(200, request.protocol_server.encode_model(self._listed(name)))
+        await request.writer.json(200, request.protocol_server.encode_model(self._list_model(name)))
 
-    def _listed(self, name: str) -> ListedModel:
+    def _list_model(self, name: str) -> ListedModel:
         """With the facts about its first target, the one that answers as long as it can."""
         try:
             provider, model = (target := route(self._config, name)[0]).provider, target.model

@@ -115,7 +115,7 @@ class KeepAliveStream:
             self.last, self.sent = event, self.sent + 1
         return event
 
-    def renumbered(self, piece: bytes) -> bytes:
+    def renumber(self, piece: bytes) -> bytes:
         """A piece of the answer, with its numbers after those of the keep-alives."""
         events = self.events
         if self.sent and events:
@@ -227,7 +227,7 @@ async def relay_whole(attempt: Attempt, reply: Reply) -> RoundEnd:
     except (TransportError, WireError) as error:
         raise unreadable(error) from error
     if exchange.failure:
-        raise failed(exchange.failure)
+        raise attempt_error(exchange.failure)
     record.usage, record.calls = exchange.usage, exchange.calls
     if attempt.session:
         await attempt.session.keep()
@@ -259,14 +259,14 @@ async def _translate_large(
 def unreadable(error: TransportError | WireError) -> AttemptFailed:
     """A whole answer that broke, or is malformed."""
     if isinstance(error, TransportError):
-        return AttemptFailed(_broken(error), retry=True)
+        return AttemptFailed(_failure_of(error), retry=True)
     return AttemptFailed(Failure("server", f"malformed upstream answer: {error}", 502), retry=True)
 
 
 ClientStream = ForwardedStream | TranslatedStream | StoredStream | JoinedStream | BudgetedStream
 
 
-def _budgeted(stream: ForwardedStream | TranslatedStream, request: RoutedRequest) -> BudgetedStream:
+def _budget(stream: ForwardedStream | TranslatedStream, request: RoutedRequest) -> BudgetedStream:
     accounting = request.arrived.protocol_server.accounting
     shown = accounting.shows_usage(request.body.wire)
     return BudgetedStream(stream, request.arrived.record, "" if shown else accounting.usage_event)
@@ -293,7 +293,7 @@ class StreamRelay:
             return StoredStream(stream, attempt.turn_writer)
         arrived = attempt.request.arrived
         if arrived.admission and arrived.admission.is_budgeted:
-            return _budgeted(stream, attempt.request)
+            return _budget(stream, attempt.request)
         return stream
 
     async def run(self) -> RoundEnd:
@@ -302,13 +302,15 @@ class StreamRelay:
             last = await stream.end(last, request.record.lost)
         if not self.started:
             if stream.failure or not last:
-                raise failed(stream.failure or Failure("truncated", "the upstream's answer was empty", 502))
+                raise attempt_error(
+                    stream.failure or Failure("truncated", "the upstream's answer was empty", 502)
+                )
             await self._start()
         if self.attempt.session:
             await self.attempt.session.keep()
         self._count()
         self.keep_alive.busy = True
-        await request.writer.end(self.keep_alive.renumbered(last) if self.keep_alive.events else last)
+        await request.writer.end(self.keep_alive.renumber(last) if self.keep_alive.events else last)
         return RoundEnd(usage=request.record.usage, failure=request.record.failure)
 
     async def _play(self) -> bytes:
@@ -328,7 +330,7 @@ class StreamRelay:
                 raise AttemptFailed(_TOO_LARGE) from None  # a retry would only read it again
             return stream.fail(_TOO_LARGE)
         except TransportError as error:
-            return stream.close() if stream.ended else stream.fail(_broken(error))
+            return stream.close() if stream.ended else stream.fail(_failure_of(error))
         except Exception as error:
             if not self.started:
                 raise
@@ -376,12 +378,12 @@ class StreamRelay:
             if not self.started:
                 failure = stream.failure or (usage and _failure_in(self.attempt.exchange.client, out))
                 if failure:
-                    raise failed(failure)
+                    raise attempt_error(failure)
                 await self._start()
             if session and stream.ended:
                 await session.keep()
             keep_alive.busy = True  # the ticker must not write between
-            await writer.piece(keep_alive.renumbered(out) if keep_alive.events else out)
+            await writer.piece(keep_alive.renumber(out) if keep_alive.events else out)
             keep_alive.busy, keep_alive.quiet = False, 0
             if until_written:
                 return False, 0
@@ -392,7 +394,7 @@ class StreamRelay:
         within one callback. This task wakes for the end, for an error, for a client that does not read, and
         for an event that grows large."""
         feed, keep_alive = self.stream.feed, self.keep_alive
-        push, renumbered = writer.push, keep_alive.renumbered if keep_alive.events else None
+        push, renumbered = writer.push, keep_alive.renumber if keep_alive.events else None
         held = 0
 
         def pass_piece(chunk: bytes) -> bool:
@@ -435,7 +437,7 @@ def overdue(seconds: float = 0) -> Failure:
     return Failure("timeout", f"the request took longer than the gateway's limit{limit}", 504)
 
 
-def failed_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStream | None = None) -> bytes:
+def fail_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStream | None = None) -> bytes:
     """The end of a stream that failed, for a client that has only received keep-alives."""
     first, last = (sent.first, sent.last) if sent and sent.opened else (b"", b"")
     record = request.record
@@ -443,7 +445,7 @@ def failed_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStre
     return encode_failure(request.client, failure, first, last, request.framing, start)
 
 
-def opened_stream(request: RoutedRequest) -> bytes:
+def open_stream(request: RoutedRequest) -> bytes:
     """The events with which a stream begins, before the upstream has sent any; empty where the answer is
     stored under an id that is not known yet."""
     arrived, writer = request.arrived, request.turn_writer
@@ -454,7 +456,7 @@ def opened_stream(request: RoutedRequest) -> bytes:
     start = ResponseStart(arrived.record.id.removeprefix("req_"), request.model, created=int(time.time()))
     frames = arrived.client.stream_encoder(Losses()).feed(start)
     if writer:  # a WebSocket remembers the answer under this id
-        frames = [writer.labelled_frame(frame) for frame in frames]
+        frames = [writer.label_frame(frame) for frame in frames]
     return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
 
 
@@ -498,11 +500,11 @@ def _failure_in(codec: Codec, out: bytes) -> Failure | None:
     return None
 
 
-def failed(failure: Failure) -> AttemptFailed:
+def attempt_error(failure: Failure) -> AttemptFailed:
     return AttemptFailed(failure, retry=failure.kind in RETRYABLE)
 
 
-def _broken(error: TransportError) -> Failure:
+def _failure_of(error: TransportError) -> Failure:
     problem = f"the upstream's answer broke: {error}"
     if isinstance(error, TimedOut):
         return Failure("timeout", problem, 504)

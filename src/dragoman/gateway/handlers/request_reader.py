@@ -63,7 +63,7 @@ class RequestReader:
         # mostly it has arrived, and a coroutine costs more than to take it
         data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := incoming.headers.get("content-encoding"):
-            data = await decoded(incoming, data, encoding.lower(), limit)
+            data = await decode_body(incoming, data, encoding.lower(), limit)
         if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording or self._wire_log:
@@ -87,7 +87,7 @@ class RequestReader:
             data = _unwrap(request, data)
         sealed = seal.HINT in data and seal.is_in(data)
         if sealed and self._cut_ids:
-            data = await self._cut_ids.restored(request.caller.id if request.caller else "", data)
+            data = await self._cut_ids.restore(request.caller.id if request.caller else "", data)
         body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
         body.sealed = sealed
         codec = request.protocol_server.files
@@ -135,7 +135,7 @@ class RequestReader:
             await request.admission.check_model(model)
             targets = self._find_targets(model, request.client.name)
             if request.admission.counts_dollars:
-                targets = _only_priced(targets, model)
+                targets = _keep_priced(targets, model)
         else:
             targets = self._find_targets(model, request.client.name)
         codec = server.compaction
@@ -173,7 +173,7 @@ def check_model(request: GatewayRequest, model: str) -> None:
         raise AttemptFailed(Failure("forbidden", problem, 403))
 
 
-def _only_priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
+def _keep_priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
     """For a key with a budget in dollars: what a target costs that has no price, nobody could count. Raises
     AttemptFailed where none has one."""
     priced = tuple([target for target in targets if target.price])
@@ -192,7 +192,7 @@ def unknown_model(error: UnknownModel, model: str) -> Exception:
     return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
 
 
-async def decoded(incoming: ServerRequest, body: bytes, encoding: str, limit: int) -> bytes:
+async def decode_body(incoming: ServerRequest, body: bytes, encoding: str, limit: int) -> bytes:
     """The unpacked body counts in the memory as one that came so."""
     if encoding == "identity":
         return body

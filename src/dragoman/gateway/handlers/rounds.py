@@ -22,7 +22,7 @@ from dragoman.gateway.handlers.relay import (
     ClientStream,
     StreamedReply,
     StreamRelay,
-    failed,
+    attempt_error,
     loss_header,
     unreadable,
 )
@@ -60,7 +60,7 @@ class WholeRounds:
         except (TransportError, WireError) as error:
             raise unreadable(error) from error
         except UpstreamError as error:
-            raise failed(error.failure) from None
+            raise attempt_error(error.failure) from None
         if attempt.session:
             await attempt.session.keep()
         joiner.begin_round()
@@ -82,7 +82,7 @@ class WholeRounds:
 
     async def end(self, end: RoundEnd) -> None:
         if end.failure:
-            raise failed(end.failure)
+            raise attempt_error(end.failure)
         request, first = self._request, self._first
         assert first, "a reply has a first round"
         record, exchange = request.record, first.exchange
@@ -120,7 +120,7 @@ class StreamedRounds:
             self.stored = StoredStream(self.joined, writer) if writer else None
         return self.stored or self.joined
 
-    def begun(self) -> None:
+    def begin(self) -> None:
         self._joiner.is_begun, self.reply.fail = True, self.fail
 
     @property
@@ -132,28 +132,28 @@ class StreamedRounds:
         self._joiner.lead(part)
 
     async def add(self, part: AnyPart) -> None:
-        await self.write(self._accepted(self.joined.write(self._joiner.add(part))))
+        await self.write(self._accept(self.joined.write(self._joiner.add(part))))
 
     async def write(self, out: bytes) -> None:
         reply = self.reply
         await reply.settle()
         if out:
             reply.busy = True  # the ticker must not write between
-            await reply.writer.piece(reply.renumbered(out) if reply.events else out)
+            await reply.writer.piece(reply.renumber(out) if reply.events else out)
             reply.busy, reply.quiet = False, 0
 
     async def end(self, end: RoundEnd) -> None:
         if end.failure:
             await self.fail(end.failure)
             return
-        last = self._accepted(self.joined.end(self._joiner.end(end.stop)))
+        last = self._accept(self.joined.end(self._joiner.end(end.stop)))
         if self.stored:
             last = await self.stored.end(last, self._request.record.lost)
         await self._close(last)
 
     async def fail(self, failure: Failure) -> None:
         self._request.record.failure = failure
-        await self._close(self._accepted(self.joined.end(ResponseFailed(failure))))
+        await self._close(self._accept(self.joined.end(ResponseFailed(failure))))
 
     async def _close(self, last: bytes) -> None:
         reply = self.reply
@@ -161,9 +161,9 @@ class StreamedRounds:
         await reply.settle()
         reply.busy = True
         reply.fail = None
-        await reply.writer.end(reply.renumbered(last) if reply.events and last else last)
+        await reply.writer.end(reply.renumber(last) if reply.events and last else last)
 
-    def _accepted(self, out: bytes) -> bytes:
+    def _accept(self, out: bytes) -> bytes:
         return self.stored.accept(out) if self.stored else out
 
 
@@ -184,7 +184,7 @@ class _RoundRelay(StreamRelay):
         end = self._rounds.joined.joiner.end_round()
         if not self.started:
             if end.failure:
-                raise failed(end.failure)
+                raise attempt_error(end.failure)
             if last:
                 await self._start()
         if self.attempt.session:
@@ -193,7 +193,7 @@ class _RoundRelay(StreamRelay):
         return end
 
     async def _start(self) -> None:
-        self._rounds.begun()
+        self._rounds.begin()
         await super()._start()
 
 
@@ -216,7 +216,7 @@ async def _send(attempts: Attempts, request: RoutedRequest, relay: Relay) -> Rou
     return await attempts.run(replace(request, rounds=request.rounds or same_request), relay)
 
 
-def pinned(request: RoutedRequest) -> RoutedRequest:
+def pin(request: RoutedRequest) -> RoutedRequest:
     """The request for the target that answered the last round, and no other: it made the state in it."""
     target = request.arrived.record.target
     return replace(request, targets=(target,)) if target else request

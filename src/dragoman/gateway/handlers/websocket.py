@@ -174,7 +174,7 @@ class _Session:
             del self._incoming[lane]
             incoming.release()
             if record.failure or not writer.ended:
-                turns.failed()
+                turns.forget()
 
     async def _refuse(self, failure: Failure, lane: str = "") -> None:
         status, body = self._request.client.encode_error(failure)
@@ -245,8 +245,8 @@ class WarmUpHandler:
         start = ResponseStart(request.record.id, routed.model, created=int(time.time()))
         frames: list[Frame] = []
         for event in (start, ResponseEnd(Stop("end"), usage)):
-            frames += [writer.labelled_frame(frame) for frame in encoder.feed(event)]
-        await writer.warmed(frames[-1].data[writer.codec.reply_field])
+            frames += [writer.label_frame(frame) for frame in encoder.feed(event)]
+        await writer.put_warm_up(frames[-1].data[writer.codec.reply_field])
         request.record.usage = usage
         request.record.first_byte()
         await request.writer.begin(request.content_type)

@@ -149,11 +149,11 @@ class BackgroundResponses:
         try:
             while True:
                 changed.clear()
-                ended = await self.table.ended(job.owner, job.id)  # before the events are read
+                ended = await self.table.has_ended(job.owner, job.id)  # before the events are read
                 events = await self.table.events(job.owner, job.id, after)
                 if events:
                     after, sent_at = events[-1][0], time.monotonic()
-                    await writer.piece(b"".join(_printed(text, field) for _, text in events))
+                    await writer.piece(b"".join(_print(text, field) for _, text in events))
                 if ended:
                     break
                 if not events and time.monotonic() - sent_at > _KEEP_ALIVE:
@@ -240,8 +240,8 @@ class BackgroundRun:
 class _RunWriter(TurnWriter):
     run: BackgroundRun
 
-    def labelled(self, reply: Wire, stored: bool = True) -> Wire:
-        return self.run.codec.label(super().labelled(reply, stored))
+    def label(self, reply: Wire, stored: bool = True) -> Wire:
+        return self.run.codec.label(super().label(reply, stored))
 
     async def put(self, reply: Wire | None) -> bool:
         self.run.reply = reply and self.codec.without_secrets(reply)
@@ -319,7 +319,7 @@ def _state(job: Job) -> Wire:
     return codec.with_status(reply, "in_progress", None) if job.status == "running" else reply
 
 
-def _printed(text: bytes, field: str) -> bytes:
+def _print(text: bytes, field: str) -> bytes:
     event = jsontext.decode(text)
     return sse.Encoder().feed(Frame(str(event.get(field) or ""), event))[0]
 

@@ -137,7 +137,7 @@ class JobTable:
         """ConversationError: the store has no room for it."""
         size = len(job.body) + len(job.reply)
         claim = [space.claim(job.owner, size)] if space else []
-        added = [Statement(_ADD, astuple(job)), *_written(job, events)]
+        added = [Statement(_ADD, astuple(job)), *_write_events(job, events)]
         if await self._database.transaction(*claim, *added) is None:
             raise no_room(size)
 
@@ -174,17 +174,17 @@ class JobTable:
             found = await self._run(Statement(sql.ROOT, (turn.owner, turn.previous))) if turn.previous else []
             root = found[0][0] if found else turn.id
             stored = [Statement(text, values) for text, values in sql.writes(turn, root)]
-        done = await self._database.transaction(finished, *stored, *_written(job, end.events))
+        done = await self._database.transaction(finished, *stored, *_write_events(job, end.events))
         return done is not None
 
     async def cancel(self, job: Job, reply: bytes, events: JobEvents | None = None) -> bool:
         """False where it has ended before, or where other events came before `events`."""
         cancelled = Statement(_CANCEL, (job.owner, job.id, reply, time.time(), b""), required=True)
         last = Statement(_IS_LAST, (job.owner, job.id, events.number if events else 0), required=True)
-        written = [last, *_written(job, events)] if events else []
+        written = [last, *_write_events(job, events)] if events else []
         return await self._database.transaction(cancelled, *written) is not None
 
-    async def ended(self, owner: str, id: str) -> bool:
+    async def has_ended(self, owner: str, id: str) -> bool:
         """True also where it was deleted."""
         rows = await self._run(Statement(_ENDED, (owner, id)))
         return not rows or rows[0][0] is not None
@@ -192,7 +192,7 @@ class JobTable:
     async def delete(self, owner: str, id: str) -> bool:
         return bool(await self._run(Statement(_DELETE, (owner, id))))
 
-    async def unclaimed(self, of_batches: bool, limit: int) -> list[JobRef]:
+    async def list_unclaimed(self, of_batches: bool, limit: int) -> list[JobRef]:
         """Jobs that nobody runs, oldest first."""
         found = await self._run(Statement(_UNCLAIMED[of_batches], (time.time(), limit)))
         return [JobRef(*row) for row in found]
@@ -205,7 +205,7 @@ class JobTable:
     async def add_events(self, job: Job, events: JobEvents) -> bool:
         """False where this attempt does not hold the job any more."""
         held = Statement(_HELD, _key(job), required=True)
-        return await self._database.transaction(held, *_written(job, events)) is not None
+        return await self._database.transaction(held, *_write_events(job, events)) is not None
 
     async def events(self, owner: str, id: str, after: int) -> list[tuple[int, bytes]]:
         """Those with a number greater than `after`, each with its number."""
@@ -230,7 +230,7 @@ def _key(job: Job) -> tuple[str, str, int]:
     return job.owner, job.id, job.attempt
 
 
-def _written(job: Job, events: JobEvents | None) -> list[Statement]:
+def _write_events(job: Job, events: JobEvents | None) -> list[Statement]:
     if not events or not events.texts:
         return []
     return [Statement(_ADD_EVENTS, (job.owner, job.id, events.number, b"\n".join(events.texts)))]

@@ -76,7 +76,7 @@ class PostgresQueue:
 
     async def add(self, jobs: Sequence[JobRef]) -> None:
         try:
-            queries = self._queries(AsyncpgPoolDriver(await self._opened()))
+            queries = self._queries(AsyncpgPoolDriver(await self._open()))
             for start in range(0, len(jobs), PAGE):
                 page = jobs[start : start + PAGE]
                 await queries.enqueue(
@@ -128,7 +128,7 @@ class PostgresQueue:
             forget.cancel()
 
     async def _new_manager(self, run: RunJob) -> QueueManager:
-        manager = QueueManager(self._queries(AsyncpgPoolDriver(await self._opened())), self._settings.channel)
+        manager = QueueManager(self._queries(AsyncpgPoolDriver(await self._open())), self._settings.channel)
 
         async def execute(job: QueuedJob) -> None:
             if self._stopping:  # it was handed out while the gateway began to end
@@ -154,7 +154,7 @@ class PostgresQueue:
         manager.entrypoint(_BATCH, concurrency_limit=self._concurrency)(execute)
         return manager
 
-    async def _opened(self) -> Any:
+    async def _open(self) -> Any:
         async with self._opening:
             if self._pool is None:
                 try:
@@ -192,7 +192,7 @@ class PostgresQueue:
         while True:
             await asyncio.sleep(_FORGET_EVERY)
             with suppress(*_ERRORS, StoreError):
-                queries = self._queries(AsyncpgPoolDriver(await self._opened()))
+                queries = self._queries(AsyncpgPoolDriver(await self._open()))
                 await queries.clear_queue_log([_BACKGROUND, _BATCH])
 
     def _unusable(self, error: Exception) -> StoreError:

@@ -89,7 +89,7 @@ class ProcessQueue:
         running = sum(bool(ref.batch) is of_batches for ref in self._running)
         if running >= limit:
             return
-        for ref in await self._table.unclaimed(of_batches, limit):
+        for ref in await self._table.list_unclaimed(of_batches, limit):
             if running < limit and ref not in self._running:
                 running += 1
                 self._running[ref] = asyncio.create_task(self._run_one(run, ref))

@@ -62,7 +62,7 @@ class CapturedResponse(ResponseWriter):
         await self.piece(data)
 
 
-def stored_request(job: Job) -> ServerRequest:
+def restore_request(job: Job) -> ServerRequest:
     headers = {**job.read_settings().headers, "content-type": "application/json"}
     incoming = ServerRequest("POST", job.path, b"", headers, keep_alive=False, started=time.monotonic())
     incoming.feed(job.body)

@@ -98,7 +98,7 @@ class AccessLog:
 
     def finish(self, record: ExchangeRecord) -> None:
         seconds, losses = record.seconds, record.losses
-        kinds, codes = _summed(losses) if losses else _NOTHING_LOST
+        kinds, codes = _sum_losses(losses) if losses else _NOTHING_LOST
         if record.usage and not is_plausible(record.usage):
             record.usage = None
         self.metrics.count(record, kinds, seconds)
@@ -167,13 +167,13 @@ def _line(
     )
 
 
-def _summed(losses: list[Loss]) -> LossSums:
+def _sum_losses(losses: list[Loss]) -> LossSums:
     few = few_losses(losses)
-    return _summed_few(few) if few else _sums(losses)
+    return _sum_few(few) if few else _sums(losses)
 
 
 @lru_cache(256)
-def _summed_few(losses: tuple[Loss, ...]) -> LossSums:
+def _sum_few(losses: tuple[Loss, ...]) -> LossSums:
     return _sums(losses)
 
 
@@ -197,14 +197,14 @@ def is_plausible(usage: Usage) -> bool:
 def _now() -> str:
     """ISO 8601, with the second printed once for all exchanges that end in it."""
     second, thousandth = divmod(time.time_ns() // 1_000_000, 1000)
-    return _printed(second) + _FRACTIONS[thousandth]
+    return _print_second(second) + _FRACTIONS[thousandth]
 
 
 _FRACTIONS = tuple(f".{thousandth:03}Z" for thousandth in range(1000))
 
 
 @lru_cache(maxsize=2)
-def _printed(second: int) -> str:
+def _print_second(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
@@ -216,9 +216,9 @@ def for_people(line: AccessLogLine) -> str:
     if line.input is not None:
         facts.append(f"{line.input:,} + {line.output or 0:,} tokens" + (" (estimated)" * line.estimated))
     if line.calls:
-        facts.append(_counted(line.calls, "call", "calls"))
+        facts.append(_write_count(line.calls, "call", "calls"))
     if line.losses:
-        facts.append(_counted(sum(line.losses.values()), "loss", "losses"))
+        facts.append(_write_count(sum(line.losses.values()), "loss", "losses"))
     if line.tries > 1:
         facts.append(f"{line.tries} tries")
     problem = f"  {line.error or line.shed}" if line.error or line.shed else ""
@@ -226,7 +226,7 @@ def for_people(line: AccessLogLine) -> str:
     return f"{line.time[11:19]} {line.status} {line.client} {asked}{key}{target}  {', '.join(facts)}{problem}"
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _write_count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
@@ -242,7 +242,7 @@ class LogWriter:
     to print many lines at once takes less time."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = _opened(path) if path else None
+        self._file = _open(path) if path else None
         self._lines: list[str | AccessLogLine] = []
 
     def write(self, line: str | AccessLogLine) -> None:
@@ -271,7 +271,7 @@ class LogWriter:
             self._file.close()
 
 
-def _opened(path: Path) -> TextIO:
+def _open(path: Path) -> TextIO:
     """A new file is readable by its owner only: `--verbose` writes prompts and replies."""
     number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     return os.fdopen(number, "a", encoding="utf-8")

@@ -231,7 +231,7 @@ class _Families(Collector):
         for name, words in _TIMES.items():
             family = HistogramMetricFamily(name, words, labels=("provider",))
             for values, times in sorted(self._numbers.times[name].items()):
-                family.add_metric(values, _cumulated(times), times.total)
+                family.add_metric(values, _cumulate(times), times.total)
             yield family
         for name, number in self._numbers.gauges.items():
             yield GaugeMetricFamily(name, _GAUGES[name], number)
@@ -249,7 +249,7 @@ _GAUGES = {
 }
 
 
-def _cumulated(times: Histogram) -> list[tuple[str, float]]:
+def _cumulate(times: Histogram) -> list[tuple[str, float]]:
     buckets: list[tuple[str, float]] = []
     sum_ = 0
     for bound, count in zip([*map(str, BUCKETS), "+Inf"], times.counts, strict=True):

@@ -24,7 +24,7 @@ class StreamUsage:
 
     def __init__(self, protocol: str) -> None:
         self._accounting = server(protocol).accounting
-        self._hint, self._mark = self._accounting.call_hint, _compiled(self._accounting.call_mark)
+        self._hint, self._mark = self._accounting.call_hint, _compile(self._accounting.call_mark)
         self._first = self._before = self.last = b""
         self.calls = 0
 
@@ -41,7 +41,7 @@ class StreamUsage:
         merged: Wire = {}
         for each in _objects(self._first, self._accounting) + _objects(last, self._accounting):
             merged |= {name: value for name, value in each.items() if value is not None}
-        return self._accounting.counted({self._accounting.usage_field: merged}) if merged else None
+        return self._accounting.count_usage({self._accounting.usage_field: merged}) if merged else None
 
 
 def _objects(data: bytes, accounting: Accounting) -> list[Wire]:
@@ -70,5 +70,5 @@ def _value(text: str) -> Any:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[bytes]:
+def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())

@@ -16,10 +16,10 @@ class SharedDescriptor:
         self.number = number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (DupFd(self.number),)
+        return _receive, (DupFd(self.number),)
 
 
-def _received(handed: Any) -> SharedDescriptor:
+def _receive(handed: Any) -> SharedDescriptor:
     return SharedDescriptor(handed.detach())
 
 

@@ -26,7 +26,7 @@ _SYSTEMD_FIRST = 3  # sd_listen_fds(3): passed descriptors begin here
 LONGEST_START = 60.0  # seconds
 
 
-def inherited_socket() -> socket.socket | None:
+def inherit_socket() -> socket.socket | None:
     """The socket that systemd or a predecessor passed to this process. Its variables are removed, so that no
     program that this process starts takes them for its own."""
     number = os.environ.pop(_SOCKET, "")

@@ -29,7 +29,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config, is_loopback
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.descriptors import raise_limit
-from dragoman.gateway.process.handover import Handover, inherited_socket, report_ready
+from dragoman.gateway.process.handover import Handover, inherit_socket, report_ready
 from dragoman.gateway.process.reload import ConfigReloader, Load
 from dragoman.gateway.process.workers import Work, Workers
 from dragoman.http.server import HttpServer, ServerLimits
@@ -52,9 +52,9 @@ _RETAINED = 16 * _BLOCK
 def bind(config: Config) -> socket.socket:
     """A socket that already listens: clients that connect now wait until a worker accepts them. The one that
     systemd or a predecessor passed to this process, where there is one."""
-    if listener := inherited_socket():
+    if listener := inherit_socket():
         _refuse_public(config, listener)
-        _bound_unsent(listener)
+        _limit_unsent(listener)
         return listener
     try:
         family, kind, number, _, address = socket.getaddrinfo(
@@ -70,7 +70,7 @@ def bind(config: Config) -> socket.socket:
             port = config.port % 65535 + 1
             problem += f". Choose another port: --port {port}, or in a clone: make run PORT={port}"
         raise ConfigError(problem) from None
-    _bound_unsent(listener)
+    _limit_unsent(listener)
     return listener
 
 
@@ -87,7 +87,7 @@ def _refuse_public(config: Config, listener: socket.socket) -> None:
         )
 
 
-def _bound_unsent(listener: socket.socket) -> None:
+def _limit_unsent(listener: socket.socket) -> None:
     """Of a response that its client does not read, the kernel takes this much and not the megabytes that a
     socket may grow to. Accepted connections inherit it; what is on its way to a client is not counted."""
     if hasattr(socket, "TCP_NOTSENT_LOWAT") and listener.family != getattr(socket, "AF_UNIX", None):

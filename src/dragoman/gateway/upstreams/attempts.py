@@ -121,10 +121,10 @@ class Attempts:
             end = await self._try(request, target, left, relay)
         except AttemptFailed as error:
             if target.shared:
-                self._pools.failed(target, error.failure, error.unsent)
+                self._pools.note_failure(target, error.failure, error.unsent)
             raise
         if target.shared:
-            await self._pools.answered(target, request, first)
+            await self._pools.note_answer(target, request, first)
         return end
 
     async def _try(self, request: RoutedRequest, target: Target, left: int, relay: Relay) -> RoundEnd:
@@ -145,7 +145,7 @@ class Attempts:
                 resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
                     resume, wait = False, 0.0
-                elif not renewed and error.failure.kind in _REFUSED and provider.credentials.refused():
+                elif not renewed and error.failure.kind in _REFUSED and provider.credentials.note_refusal():
                     renewed, wait = True, 0.0
                 else:
                     wait = self._wait_after(error, target, failures, left)
@@ -162,7 +162,7 @@ class Attempts:
         """Seconds until the next attempt at the same target; None where none is worth it."""
         breakers, policy, provider = self._circuit_breakers, self._policy, target.provider.name
         if error.reachable:
-            breakers.reached(provider)
+            breakers.note_success(provider)
         else:
             breakers.unreachable(provider)
         wait = policy.wait(failures, error.failure.retry_after)
@@ -203,7 +203,7 @@ class Attempts:
         record.exchange = exchange
         given = writer.body if writer else request.body
         if arrived.admission and arrived.admission.is_budgeted:
-            given = _metered(request, target, given)
+            given = _meter(request, target, given)
         if len(given.data) > LARGE:
             body = await run_for(len(given.data), translate_large, exchange, given, model, request.stream)
         else:
@@ -219,7 +219,7 @@ class Attempts:
         session: UpstreamSession | None = None
         if exchange.upstream.session:
             session = self._sessions.talk(exchange, provider, arrived.key, record.id)
-            if resume and (resumed := await session.resumed()):
+            if resume and (resumed := await session.resume()):
                 body = jsontext.encode(resumed)
         headers = exchange.headers
         if record.span is not None:
@@ -232,7 +232,7 @@ class Attempts:
         if not 200 <= reply.status < 300:
             raise await refusal(reply, exchange.upstream, exchange.client)
         if self._circuit_breakers.failures:
-            self._circuit_breakers.reached(provider.name)
+            self._circuit_breakers.note_success(provider.name)
         try:
             end = await relay(Attempt(request, target, exchange, translation.turn_writer, session), reply)
         finally:
@@ -267,7 +267,7 @@ def _fields_of_headers(request: GatewayRequest, exchange: Exchange, names: dict[
     return {field: value for name, field in names.items() if (value := given.get(name))}
 
 
-def _metered(request: RoutedRequest, target: Target, body: Body) -> Body:
+def _meter(request: RoutedRequest, target: Target, body: Body) -> Body:
     """The body of a request whose tokens are billed: where an upstream counts those of a stream on request
     only, and the client does not ask, the gateway does. The relay takes the count out again."""
     arrived, provider = request.arrived, target.provider

@@ -79,7 +79,7 @@ class Pools:
         # those that rest come last, the shortest rest first
         return sorted(group, key=lambda it: (it.id != kept, resting.get(it.id, 0.0), robin.rank(it.id)))
 
-    def failed(self, target: Target, failure: Failure, unsent: bool = False) -> None:
+    def note_failure(self, target: Target, failure: Failure, unsent: bool = False) -> None:
         """The account of `target` refused a request, or `unsent`: there is no credential for it."""
         busy = failure.kind == "overloaded" and failure.retry_after is None  # the provider, not the account
         if failure.kind not in RESTS or (busy and not unsent):
@@ -102,7 +102,7 @@ class Pools:
         wait = max(self._rests[target.account].until - self._now(), 0.0)
         return (target, wait) if wait <= within else None
 
-    async def answered(self, target: Target, request: RoutedRequest, first: Target) -> None:
+    async def note_answer(self, target: Target, request: RoutedRequest, first: Target) -> None:
         """The session stays with the target that answered; `first` was asked before the others."""
         if self._rests:
             self._rests.pop(target.account, None)

@@ -66,7 +66,7 @@ class CircuitBreakers:
         """Seconds until the next request is let through."""
         return max(self._opened.get(name, 0.0) + self._stays_open - self._now(), 0.0)
 
-    def reached(self, name: str) -> None:
+    def note_success(self, name: str) -> None:
         self.failures.pop(name, None)
         self._opened.pop(name, None)
 

@@ -16,7 +16,7 @@ from dragoman.core.overrides import Overrides
 from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, Models
-from dragoman.profiles import ProviderSettings, bare_model, known, split_model, vendor_named
+from dragoman.profiles import ProviderSettings, bare_model, find_vendor, known, split_model
 
 DEMO = "demo"
 _LONGEST_NAME = 1_000  # characters of a model; what is made of names is remembered in many places
@@ -97,7 +97,7 @@ def _route(config: Config, requested: str) -> tuple[Target, ...]:
     if len(requested) > _LONGEST_NAME:
         raise UnknownModel(f"no provider serves a model whose name has {len(requested)} characters")
     name, separator, model = split_model(requested)
-    if separator == ":" and model and (provider := provider_named(config, name)):
+    if separator == ":" and model and (provider := find_provider(config, name)):
         return _accounts(provider, model)
     if row := matching_row(config, requested):
         return _targets(config, requested, row)
@@ -115,7 +115,7 @@ def _route_without_row(config: Config, requested: str) -> tuple[Target, ...]:
     # only the demo answers a request that names no model
     if provider and (requested or not config.providers):
         return _accounts(provider, requested or DEMO)
-    if vendor and (known_vendor := vendor_named(vendor)):
+    if vendor and (known_vendor := find_vendor(vendor)):
         raise UnknownModel(_needs_key(known_vendor, requested))
     raise UnknownModel(_unknown(config, requested))
 
@@ -127,7 +127,7 @@ def _unknown(config: Config, requested: str) -> str:
 
 def matching_row(config: Config, requested: str) -> ModelRow | None:
     """The row of `[models]` that fits best."""
-    return next((row for pattern, row in _ordered(config.models) if pattern.fullmatch(requested)), None)
+    return next((row for pattern, row in _order(config.models) if pattern.fullmatch(requested)), None)
 
 
 def rule_for(config: Config, requested: str) -> str:
@@ -151,7 +151,7 @@ def names(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *offered])) or (() if config.providers else (DEMO,))
 
 
-def provider_named(config: Config, name: str) -> ProviderSettings | None:
+def find_provider(config: Config, name: str) -> ProviderSettings | None:
     """A configured one, or a known one that needs no key (it runs on this machine, or is the demo)."""
     if name in config.providers:
         return config.providers[name]
@@ -169,7 +169,7 @@ def only_provider(config: Config) -> ProviderSettings | None:
 
 def _vendor(config: Config, prefix: str) -> ProviderSettings | None:
     """The provider before the slash of a name: a configured one, else the one that other gateways call so."""
-    return provider_named(config, prefix) or provider_named(config, vendor_named(prefix))
+    return find_provider(config, prefix) or find_provider(config, find_vendor(prefix))
 
 
 def _needs_key(name: str, requested: str) -> str:
@@ -195,10 +195,10 @@ def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...
     targets: list[Target] = []
     group, was_weighted = -1, False
     for target in row.targets:
-        if provider := provider_named(config, target.provider):
+        if provider := find_provider(config, target.provider):
             group += not (target.weight and was_weighted)  # neighbours with weights are one group
             was_weighted = bool(target.weight)
-            model, overrides = _named(target.model, row.pattern, requested), target.overrides
+            model, overrides = _fill_name(target.model, row.pattern, requested), target.overrides
             targets += _accounts(
                 provider, model, overrides.over(row.overrides), group, float(target.weight or 1)
             )
@@ -207,7 +207,7 @@ def _targets(config: Config, requested: str, row: ModelRow) -> tuple[Target, ...
     return tuple(targets)
 
 
-def _named(model: str, pattern: str, requested: str) -> str:
+def _fill_name(model: str, pattern: str, requested: str) -> str:
     """`*` is the whole name that was requested, `$1` what the first star of the pattern stands for."""
     if model == "*":
         return requested
@@ -218,7 +218,7 @@ def _named(model: str, pattern: str, requested: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _ordered(models: Models) -> tuple[tuple[re.Pattern[str], ModelRow], ...]:
+def _order(models: Models) -> tuple[tuple[re.Pattern[str], ModelRow], ...]:
     """By how much of the name they say; `*` is the only letter that means something."""
     rows = sorted(models, key=lambda row: ("*" in row.pattern, -len(row.pattern.replace("*", ""))))
     return tuple((_pattern(row.pattern), row) for row in rows)

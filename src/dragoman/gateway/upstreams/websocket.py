@@ -73,7 +73,7 @@ class WebSocketTransport:
             socket = opened
         try:
             await socket.begin(message, timeouts)
-            return await _replied(socket, streams)
+            return await _read_reply(socket, streams)
         except BaseException:
             socket.abort()
             raise
@@ -184,7 +184,7 @@ class _Socket:
         self._pool.forget(self)
 
 
-async def _replied(socket: _Socket, streams: bool) -> Reply:
+async def _read_reply(socket: _Socket, streams: bool) -> Reply:
     """The reply, as soon as its status is known."""
     kind, data = await socket.event()
     if kind == "error":

@@ -104,9 +104,9 @@ class ClientConnection(asyncio.Protocol):
         if self._timer is None or self._timer_at > deadline:
             self._cancel_timer()
             self._timer_at = deadline
-            self._timer = self.loop.call_at(deadline, self._timer_fired)
+            self._timer = self.loop.call_at(deadline, self._on_timer)
 
-    def _timer_fired(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self._reply is None:
             return

@@ -274,7 +274,7 @@ class HttpReply:
             self._buffered = len(data) - most
             data = data[:most]
         if self._inflate:
-            data = self._inflated(data)
+            data = self._inflate_some(data)
         if self._paused and self._buffered < HIGH_WATER // 2:
             self._resume()
         return data
@@ -283,7 +283,7 @@ class HttpReply:
         self._paused = False
         self._connection.resume()
 
-    def _inflated(self, packed: bytes) -> bytes:
+    def _inflate_some(self, packed: bytes) -> bytes:
         """One bounded step of decompression: a small reply may expand to any size. What follows the end is
         another member of gzip (RFC 1952, section 2.2), or padding, which is left out."""
         if self._inflate.eof:
@@ -293,14 +293,14 @@ class HttpReply:
         try:
             data = self._inflate.decompress(packed, _INFLATED)
         except zlib.error as error:
-            raise self._broken(f"the reply's compression is broken: {error}") from None
+            raise self._break_off(f"the reply's compression is broken: {error}") from None
         rest = self._inflate.unconsumed_tail or self._inflate.unused_data
         if rest or len(data) == _INFLATED:
             self._chunks.insert(0, rest)
             self._buffered += len(rest)
         return data
 
-    def _broken(self, problem: str) -> ReplyBroken:
+    def _break_off(self, problem: str) -> ReplyBroken:
         error = ReplyBroken(problem)
         self._chunks.clear()
         self.on_error(error)
@@ -309,7 +309,7 @@ class HttpReply:
 
     def _check_end(self) -> None:
         if self._inflate and not self._inflate.eof:
-            raise self._broken("the reply ended inside its compression")
+            raise self._break_off("the reply ended inside its compression")
 
     def time_out(self) -> None:
         if self._waiter and not self._waiter.done():  # else the reader is slow, not the upstream

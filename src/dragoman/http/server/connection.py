@@ -103,7 +103,7 @@ class _KnownHead(Struct, frozen=True):
     memo: HeadMemo
 
 
-def _known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
+def _make_known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
     """What is to be remembered of `request`, whose head is the first in `data`. None where something else
     than the content-length may say where its body or the connection ends."""
     headers, end = request.headers, data.find(_END_OF_HEAD)
@@ -169,7 +169,7 @@ class ServerConnection(asyncio.Protocol):
             request.release()
         self._pending.clear()
         if self._websocket:
-            self._websocket.lost()
+            self._websocket.lose_peer()
             self._websocket = None  # it refers to this connection
         self.resume_writing()
         if self._receiving:
@@ -246,7 +246,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _remember_head(self, data: bytes) -> None:
         alone = len(self._pending) == 1 and not self._head_since
-        self._known = _known_head(data, self._pending[0], self._limits.max_head) if alone else None
+        self._known = _make_known_head(data, self._pending[0], self._limits.max_head) if alone else None
         self._unlike += 1
 
     def _receive_slices(self, data: bytes) -> None:
@@ -416,7 +416,7 @@ class ServerConnection(asyncio.Protocol):
     def _start_task(self) -> None:
         """One task answers all requests of the connection: to make one costs more than to wake one."""
         self._task = task = self._server.loop.create_task(self._respond())
-        task.add_done_callback(self._task_ended)
+        task.add_done_callback(self._on_task_end)
 
     async def _respond(self) -> None:
         while True:
@@ -433,16 +433,16 @@ class ServerConnection(asyncio.Protocol):
                 if not request.gone:  # else the client disconnected, and the exception has done its work
                     raise
             finally:
-                self._response_ended(request, response)
+                self._on_response_end(request, response)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         self._task = self._next = None
         if self._request and self._transport.is_closing():  # it was never begun
             self._request.release()
         elif self._request:  # the application raised after its response, and another request waits
             self._start_task()
 
-    def _response_ended(self, request: ServerRequest, response: ResponseWriter) -> None:
+    def _on_response_end(self, request: ServerRequest, response: ResponseWriter) -> None:
         self._request = self._response = None
         self._since = self._server.now
         request.release()
@@ -564,11 +564,11 @@ class ServerConnection(asyncio.Protocol):
             return
         if not self._request and now > self._since:
             self._known = None  # idle connections hold little
-        since, seconds, give_up = self._awaited()
+        since, seconds, give_up = self._find_wait()
         if now - since > seconds:
             give_up()
 
-    def _awaited(self) -> tuple[float, float, Callable[[], object]]:
+    def _find_wait(self) -> tuple[float, float, Callable[[], object]]:
         """Since when the connection waits for the client, how long it may, and what is done then."""
         limits, receiving = self._limits, self._receiving
         if self._writable:

@@ -186,7 +186,7 @@ class WebSocket:
         if self.open and self._paused and not self._scheduled and not self._must_wait():
             self._scheduled = asyncio.get_running_loop().call_soon(self._parse)
 
-    def lost(self) -> None:
+    def lose_peer(self) -> None:
         """The peer disconnected: what it sent before is not answered."""
         self._ended = True
         self._memory.used -= sum(map(len, self._messages))

@@ -16,7 +16,7 @@ from dragoman.gateway.config.importers.litellm_clouds import (
     environment,
     read_cloud,
 )
-from dragoman.profiles import known, vendor_named
+from dragoman.profiles import find_vendor, known
 
 # Servers that speak Chat and are not among our known providers: their address, from LiteLLM's own table
 _COMPATIBLE = {
@@ -110,7 +110,7 @@ def read_deployment(
             advice = "Use a key, or leave out responses/."
             params.report("by hand", "model", "Entra signs in for Azure's Chat API only", advice)
     params.report_rest()
-    provider = _joined(providers, base, table)
+    provider = _join(providers, base, table)
     return Deployment(provider, model, default, extra, facts, **shares)
 
 
@@ -126,7 +126,7 @@ def _split(full: str, custom: str) -> tuple[str, str]:
 
 def _is_provider(prefix: str) -> bool:
     listed = (*_COMPATIBLE, *_NAMES, *_CHAT, *CLOUDS)
-    return prefix in listed or bool(vendor_named(prefix)) or prefix in _OTHERS
+    return prefix in listed or bool(find_vendor(prefix)) or prefix in _OTHERS
 
 
 # Prefixes of LiteLLM without a counterpart here, so that they are not taken for the name of a model
@@ -149,7 +149,7 @@ def _provider(prefix: str, api_base: str, base_url: str, params: SourceTable) ->
     """The table of the provider so far, and the name that it is based on."""
     if prefix in _CHAT and base_url:
         return {"protocol": "openai-chat", "base_url": base_url}, prefix.replace("_", "-")
-    vendor = _NAMES.get(prefix) or vendor_named(prefix)
+    vendor = _NAMES.get(prefix) or find_vendor(prefix)
     if vendor:
         if vendor == "ollama" and base_url and not base_url.endswith("/v1"):
             base_url += "/v1"
@@ -232,7 +232,7 @@ def _timeouts(params: SourceTable) -> dict[str, float]:
     return timeouts
 
 
-def _joined(providers: dict[str, dict[str, Any]], base: str, table: dict[str, Any]) -> str:
+def _join(providers: dict[str, dict[str, Any]], base: str, table: dict[str, Any]) -> str:
     """The name of the provider with this table; a new one where no equal one has joined yet."""
     base = re.sub(r"[^a-z0-9-]+", "-", base.lower()).strip("-") or "server"
     if not table and base in known():

@@ -36,7 +36,7 @@ def read_address(url: str) -> StoreAddress:
         case "postgresql" | "postgres" if rest.startswith("//"):
             return StoreAddress(url)
         case _:
-            raise ConfigError(f"expected {_KNOWN}; {_shown(url)}")
+            raise ConfigError(f"expected {_KNOWN}; {_show(url)}")
 
 
 def without_password(text: str, url: str) -> str:
@@ -57,6 +57,6 @@ def passwords(url: str) -> list[str]:
     return [each for secret in (found, *in_query) for each in {secret, unquote(secret)} if each]
 
 
-def _shown(url: str) -> str:
+def _show(url: str) -> str:
     """A malformed URL may hold a password anywhere, so only its beginning is shown."""
     return f"got {url.partition(':')[0]!r} before the colon" if ":" in url else "it has no colon"

@@ -77,22 +77,22 @@ class LazyStore:
     async def put(self, turn: StoredTurn) -> None:
         if turn.size > self._retention.bytes:
             raise StoreError(f"a turn of {turn.size} bytes is larger than the whole store may be")
-        await (await self._opened()).put(turn)
+        await (await self._wait_open()).put(turn)
         self._written += turn.size
         if self._written > self._retention.bytes * _SLACK:
             self._full.set()
 
     async def get(self, owner: str, id: str) -> StoredTurn | None:
-        turn = await (await self._opened()).get(owner, id) if _ID.fullmatch(id) else None
+        turn = await (await self._wait_open()).get(owner, id) if _ID.fullmatch(id) else None
         return self._note_use(turn)
 
     async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
-        turns = await (await self._opened()).chain(owner, id, limit) if _ID.fullmatch(id) else []
+        turns = await (await self._wait_open()).chain(owner, id, limit) if _ID.fullmatch(id) else []
         self._note_use(turns[-1] if turns else None)
         return turns
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:
-        turn = await (await self._opened()).find(owner, name) if _ID.fullmatch(name) else None
+        turn = await (await self._wait_open()).find(owner, name) if _ID.fullmatch(name) else None
         return self._note_use(turn)
 
     def _note_use(self, turn: StoredTurn | None) -> StoredTurn | None:
@@ -102,10 +102,10 @@ class LazyStore:
         return turn
 
     async def delete(self, owner: str, id: str) -> bool:
-        return await (await self._opened()).delete(owner, id) if _ID.fullmatch(id) else False
+        return await (await self._wait_open()).delete(owner, id) if _ID.fullmatch(id) else False
 
     async def remember(self, owner: str, digest: str, handle: bytes) -> None:
-        await (await self._opened()).remember(owner, digest, handle)
+        await (await self._wait_open()).remember(owner, digest, handle)
 
     async def recall(self, owner: str, digest: str) -> bytes | None:
         return await self._quickly(lambda store: store.recall(owner, digest))
@@ -122,7 +122,7 @@ class LazyStore:
         return found
 
     async def add_tokens(self, caller: str, day: int, tokens: int) -> None:
-        await (await self._opened()).add_tokens(caller, day, tokens)
+        await (await self._wait_open()).add_tokens(caller, day, tokens)
 
     async def tokens(self, caller: str, day: int) -> int:
         return await self._quickly(lambda store: store.tokens(caller, day))
@@ -132,19 +132,19 @@ class LazyStore:
         that is away, until it answers again."""
         try:
             async with asyncio.timeout(_QUICK):
-                return await read(await self._opened())
+                return await read(await self._wait_open())
         except TimeoutError:
             if self._backend:
                 self._backend.suspect()
             raise StoreAway("the store took too long") from None
 
     async def transaction(self, *statements: Statement) -> list[list[Any]] | None:
-        return await (await self._opened()).transaction(*statements)
+        return await (await self._wait_open()).transaction(*statements)
 
     async def write_many(
         self, sql: str, rows: Sequence[tuple[object, ...]], first: Statement | None = None
     ) -> bool:
-        return await (await self._opened()).write_many(sql, rows, first)
+        return await (await self._wait_open()).write_many(sql, rows, first)
 
     async def close(self) -> None:
         for task in (self._opening, self._sweeping):
@@ -155,7 +155,7 @@ class LazyStore:
             await self._backend.close()
         self._backend = self._sweeping = None
 
-    async def _opened(self) -> Backend:
+    async def _wait_open(self) -> Backend:
         if self._backend:
             return self._backend
         self._used_once = True

@@ -171,7 +171,7 @@ class PostgresStore:
         async def drop(connection: PostgresConnection) -> None:
             if not await connection.fetchval("select pg_try_advisory_xact_lock($1)", _SWEEP_LOCK):
                 return  # another gateway sweeps
-            for rows in sql.expired(retention):
+            for rows in sql.list_expired(retention):
                 await connection.execute(rows.delete_all, rows.value, timeout=300)
 
         await self._do(drop)

@@ -231,7 +231,7 @@ class Expired(Struct, frozen=True):
     delete_all: str
 
 
-def expired(retention: Retention) -> list[Expired]:
+def list_expired(retention: Retention) -> list[Expired]:
     found = [(_OLD, table, time.time() - retention.seconds) for table in _TABLES]
     found += [(_EXCESS, table, retention.bytes) for table in _TABLES]
     return [

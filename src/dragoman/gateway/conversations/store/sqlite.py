@@ -39,7 +39,7 @@ class SqliteStore:
         self._path = path
         self._queue: queue.SimpleQueue[_Operation[Any] | None] = queue.SimpleQueue()
         self._thread = Thread(target=self._run, name="store", daemon=True)
-        self._connection = _opened(path)
+        self._connection = _open(path)
         self._thread.start()
 
     async def put(self, turn: StoredTurn) -> None:
@@ -131,7 +131,7 @@ class SqliteStore:
     async def sweep(self, retention: Retention) -> None:
         """In short transactions, so that others write in between: deleting and vacuuming a gigabyte takes
         seconds, and SQLite has one writer."""
-        for rows in sql.expired(retention):
+        for rows in sql.list_expired(retention):
             for owner, key in await self._read(lambda file, rows=rows: _rows(file, rows.select, rows.value)):
                 await self._do(lambda file, args=(rows.delete, owner, key): _rows(file, *args))
         while await self._do(_vacuum_some):
@@ -211,7 +211,7 @@ class _Operation(Generic[T]):
             self._loop.call_soon_threadsafe(settle)
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open(path: str) -> sqlite3.Connection:
     try:
         if path != ":memory:":
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # conversations are private

@@ -24,7 +24,7 @@ def _part_of(reply: Wire) -> Wire | None:
     return next((block for block in rows(reply.get("content")) if block.get("type") == "compaction"), None)
 
 
-def _compacted(request: Wire, part: Wire, tokens: int) -> Wire:
+def _compact(request: Wire, part: Wire, tokens: int) -> Wire:
     """The summary, and the last message; results stay together with their calls."""
     messages: list[Any] = request["messages"]
     content = messages[-1].get("content") if messages else None
@@ -52,6 +52,6 @@ COMPACTION = CompactionCodec(
     decode=decode_compaction,
     without=_without,
     part_of=_part_of,
-    compacted=_compacted,
+    compacted=_compact,
     since_summary=_since_summary,
 )

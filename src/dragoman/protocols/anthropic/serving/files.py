@@ -99,21 +99,21 @@ def _names(request: Wire) -> list[str]:
 def _inline(request: Wire, files: Mapping[str, FileContent]) -> Wire:
     """The request, in a copy, with the content of these files. A file that is not ours stays as it is: it may
     be the upstream's."""
-    return {**request, "messages": _inlined(request.get("messages"), files)}
+    return {**request, "messages": _inline_all(request.get("messages"), files)}
 
 
-def _inlined(value: Any, files: Mapping[str, FileContent]) -> Any:
+def _inline_all(value: Any, files: Mapping[str, FileContent]) -> Any:
     if not is_array(value):
         return value
-    return [_inlined_item(item, files) if is_object(item) else item for item in value]
+    return [_inline_item(item, files) if is_object(item) else item for item in value]
 
 
-def _inlined_item(item: Wire, files: Mapping[str, FileContent]) -> Wire:
+def _inline_item(item: Wire, files: Mapping[str, FileContent]) -> Wire:
     source = item.get("source")
     if item.get("type") in _HOLDERS and is_object(source) and source.get("type") == "file":
         content = files.get(str(source.get("file_id") or ""))
         return _with_content(item, content) if content else item
-    return {**item, "content": _inlined(item["content"], files)} if is_array(item.get("content")) else item
+    return {**item, "content": _inline_all(item["content"], files)} if is_array(item.get("content")) else item
 
 
 def _with_content(item: Wire, content: FileContent) -> Wire:

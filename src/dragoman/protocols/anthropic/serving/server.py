@@ -16,7 +16,7 @@ from dragoman.protocols.anthropic.serving.models import encode_model, encode_mod
 from dragoman.protocols.anthropic.serving.threads import THREADS
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 from dragoman.serving.routes import Route, RouteMatch
-from dragoman.serving.server import ProtocolServer, RateLimitStatus, listed
+from dragoman.serving.server import ProtocolServer, RateLimitStatus, read_list
 
 # Every Anthropic SDK sends it, and the other protocols have model lists and files at the same paths
 _LIST_HEADER = ("anthropic-version",)
@@ -78,7 +78,7 @@ def _quota(quota: RateLimitStatus) -> dict[str, str]:
 SERVER = ProtocolServer(
     routes=ROUTES,
     models_path="/v1/models?limit=1000",
-    decode_models=listed("data", "id"),
+    decode_models=read_list("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},

@@ -42,7 +42,7 @@ def _new_messages(request: Wire) -> list[Any]:
     return messages if is_array(messages) else []
 
 
-def _inherited(request: Wire) -> Wire:
+def _inherit(request: Wire) -> Wire:
     return {key: request[key] for key in _INHERITED if request.get(key) is not None}
 
 
@@ -60,7 +60,7 @@ def _join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) 
     return {
         **joined,
         **inherited,
-        "messages": [_unmarked(message) for message in earlier] + _new_messages(request),
+        "messages": [_unmark(message) for message in earlier] + _new_messages(request),
     }
 
 
@@ -69,12 +69,12 @@ def _as_message(reply: Wire) -> list[Wire]:
     return [{"role": "assistant", "content": content}] if content else []
 
 
-def _unmarked(value: Any) -> Any:
+def _unmark(value: Any) -> Any:
     if is_array(value):
-        return [_unmarked(each) for each in value]
+        return [_unmark(each) for each in value]
     if is_object(value):
         return {
-            key: _unmarked(each) if key in _HOLDS_BLOCKS else each
+            key: _unmark(each) if key in _HOLDS_BLOCKS else each
             for key, each in value.items()
             if key != "cache_control"
         }
@@ -99,7 +99,7 @@ def _unknown(id: str) -> Failure:
 THREADS = TurnCodec(
     decode_storage=decode_storage,
     new_items=_new_messages,
-    inherited_settings=_inherited,
+    inherited_settings=_inherit,
     join=_join,
     items_by_id=lambda items, reply: {},
     label_reply=lambda reply, id, previous, stored: {**reply, "id": id},

@@ -8,7 +8,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
 from dragoman.protocols.bedrock_converse.response import decode_usage
 from dragoman.serving.accounting import Accounting
-from dragoman.serving.server import ListedModel, ProtocolServer, listed
+from dragoman.serving.server import ListedModel, ProtocolServer, read_list
 
 
 def _count_calls(body: Wire) -> int:
@@ -33,7 +33,7 @@ def _list_model(model: ListedModel) -> Wire:
 SERVER = ProtocolServer(
     routes=(),
     models_path="/foundation-models",
-    decode_models=listed("modelSummaries", "modelId"),
+    decode_models=read_list("modelSummaries", "modelId"),
     encode_models=_list_models,
     encode_model=_list_model,
     encode_count=lambda tokens: {"inputTokens": tokens},

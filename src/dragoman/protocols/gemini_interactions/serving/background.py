@@ -23,7 +23,7 @@ from dragoman.protocols.google import ERRORS
 from dragoman.serving.jobs import BackgroundCodec
 
 
-def numbered(frames: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
+def number_events(frames: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
     """The events of a stored reply, without those that the client has."""
     after = starting_after(query)
     events = [frame for frame in frames if is_object(frame.data)]

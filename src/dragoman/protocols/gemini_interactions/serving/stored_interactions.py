@@ -16,7 +16,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.protocols.gemini_interactions.messages import Lone, read_input
 from dragoman.protocols.gemini_interactions.parts import CONTENT
 from dragoman.protocols.gemini_interactions.response import encode_response
-from dragoman.protocols.gemini_interactions.serving.background import numbered
+from dragoman.protocols.gemini_interactions.serving.background import number_events
 from dragoman.protocols.gemini_interactions.stream_decoder import StreamDecoder
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
 from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
@@ -46,12 +46,12 @@ def new_items(request: Wire) -> list[Any]:
         elif is_object(entry) and str(entry.get("type")) in CONTENT:
             said.append(entry)
         else:
-            steps += [*_said(said), entry]
+            steps += [*_user_step(said), entry]
             said = []
-    return steps + _said(said)
+    return steps + _user_step(said)
 
 
-def _said(blocks: list[Any]) -> list[Any]:
+def _user_step(blocks: list[Any]) -> list[Any]:
     return [{"type": "user_input", "content": blocks}] if blocks else []
 
 
@@ -108,7 +108,7 @@ STORED_INTERACTIONS = TurnCodec(
     label_reply=label_reply,
     without_secrets=without_secrets,
     reply_of_stream=reply_of_stream,
-    replayed=numbered,
+    replayed=number_events,
     unknown_conversation=_unknown,
     unknown_item=_unknown,
     id_prefix="int_",

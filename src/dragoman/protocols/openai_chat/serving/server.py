@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.protocols.openai import encode_model, encode_models, rate_limit_headers
 from dragoman.protocols.openai_chat.serving.accounting import ACCOUNTING
 from dragoman.serving.routes import Route
-from dragoman.serving.server import Forwarding, ProtocolServer, listed
+from dragoman.serving.server import Forwarding, ProtocolServer, read_list
 
 # Endpoints that are not translated: OpenAI's, and Cohere's rerank as vLLM and others have it
 _FORWARDED = (
@@ -24,7 +24,7 @@ ROUTES = (
 SERVER = ProtocolServer(
     routes=ROUTES,
     models_path="/models",
-    decode_models=listed("data", "id"),
+    decode_models=read_list("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"input_tokens": tokens},

@@ -97,7 +97,9 @@ def input_items(request: Wire) -> list[Any]:
 def encode_reply(request: Wire, reply: Wire) -> Wire:
     """The answer of /responses/compact: the next input of the client."""
     messages = [
-        _listed(item, i) for i, item in enumerate(staying(input_items(request))) if item["role"] == "user"
+        _list_message(item, i)
+        for i, item in enumerate(staying(input_items(request)))
+        if item["role"] == "user"
     ]
     return {
         "id": reply["id"],
@@ -112,7 +114,7 @@ def _compactions(reply: Wire) -> list[Wire]:
     return [item for item in rows(reply.get("output")) if str(item.get("type")) in ITEMS]
 
 
-def _listed(message: Wire, place: int) -> Wire:
+def _list_message(message: Wire, place: int) -> Wire:
     content = message.get("content")
     content = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
     id = message.get("id") or f"msg_{hashlib.sha256(jsontext.encode([place, content])).hexdigest()[:32]}"

@@ -98,7 +98,7 @@ def with_ids(items: Sequence[Wire]) -> list[Wire]:
     return [_with_id(item, random + i.to_bytes(4, "big")) for i, item in enumerate(items)]
 
 
-def spelled_out(item: Wire, name: str) -> Wire:
+def spell_out(item: Wire, name: str) -> Wire:
     """`item` with all that a list shows of it; `name` is that of one without an id."""
     kind = item.get("type") or "message"
     out = {"id": f"{_ID_PREFIXES.get(kind, 'item')}_{name}", **item, "type": kind}
@@ -116,8 +116,8 @@ def spelled_out(item: Wire, name: str) -> Wire:
 
 def _with_id(item: Wire, random: bytes) -> Wire:
     if isinstance(item.get("id"), str) and item["id"]:
-        return spelled_out(item, "")
-    return spelled_out(item, hashlib.sha256(random + jsontext.encode(item)).hexdigest()[:32])
+        return spell_out(item, "")
+    return spell_out(item, hashlib.sha256(random + jsontext.encode(item)).hexdigest()[:32])
 
 
 def page(listed: Sequence[Wire], query: Mapping[str, str]) -> Wire:

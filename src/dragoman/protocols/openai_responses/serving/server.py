@@ -17,7 +17,7 @@ from dragoman.protocols.openai_responses.serving.websocket import (
     WEBSOCKET,
 )
 from dragoman.serving.routes import Route
-from dragoman.serving.server import ProtocolServer, listed
+from dragoman.serving.server import ProtocolServer, read_list
 
 ROUTES = (
     Route("POST", "/v1/responses", "generate"),
@@ -45,7 +45,7 @@ ROUTES = (
 SERVER = ProtocolServer(
     routes=ROUTES,
     models_path="/models",
-    decode_models=listed("data", "id"),
+    decode_models=read_list("data", "id"),
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},

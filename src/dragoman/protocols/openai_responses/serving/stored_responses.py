@@ -19,7 +19,7 @@ from dragoman.protocols.openai_responses.serving.compaction import after_compact
 from dragoman.protocols.openai_responses.serving.conversations import (
     decode_conversation,
     page,
-    spelled_out,
+    spell_out,
 )
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, SECRETS
 from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
@@ -69,7 +69,7 @@ def join(request: Wire, before: Sequence[PastTurn], found: Mapping[str, Wire]) -
     return joined
 
 
-def unanswered(request: Wire) -> Failure | None:
+def find_unanswered(request: Wire) -> Failure | None:
     """A result whose call is nowhere in the conversation. OpenAI refuses it in these words."""
     calls = {
         str(item.get("call_id")) for item in rows(request.get("input")) if str(item.get("type")) in CALLS
@@ -115,7 +115,7 @@ def reply_of_stream(frames: Sequence[Frame]) -> Wire | None:
     return None
 
 
-def replayed(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
+def replay(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
     """Events that hold the response repeat what its request said; `starting_after` skips the first ones."""
     after = query.get("starting_after", "-1")
     if not re.fullmatch(r"-1|\d{1,9}", after):
@@ -135,14 +135,14 @@ def replayed(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> 
 def encode_items(turns: Sequence[PastTurn], query: Mapping[str, str]) -> Wire:
     """All input of the last of `turns`: earlier turns with their replies, then its own input."""
     *earlier, last = turns
-    before = [item for past in earlier for item in (*_listed(past), *rows(past.reply.get("output")))]
-    return page(before + _listed(last), query)
+    before = [item for past in earlier for item in (*_list_items(past), *rows(past.reply.get("output")))]
+    return page(before + _list_items(last), query)
 
 
-def _listed(past: PastTurn) -> list[Wire]:
+def _list_items(past: PastTurn) -> list[Wire]:
     """Input items, each with an id, and messages in their long form."""
     name = past.id.removeprefix("resp_")
-    return [spelled_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
+    return [spell_out(item, f"{name}_{number}") for number, item in enumerate(rows(past.items))]
 
 
 STORED_RESPONSES = TurnCodec(
@@ -150,8 +150,8 @@ STORED_RESPONSES = TurnCodec(
     new_items=new_items,
     inherited_settings=lambda request: {},
     warmed_settings=lambda request: {key: request[key] for key in _WARMED if key in request},
-    unanswered=unanswered,
-    replayed=replayed,
+    unanswered=find_unanswered,
+    replayed=replay,
     join=join,
     items_by_id=items_by_id,
     label_reply=label_reply,
