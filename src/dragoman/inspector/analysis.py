@@ -28,6 +28,8 @@ _MESSAGES = ("messages", "contents", "input")
 _CACHE_ORDER = ("tools", "system", "systemInstruction", "system_instruction", "instructions", *_MESSAGES)
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 
+Difference = tuple[str, Any, Any]  # a path, and the value there before and after
+
 
 def parse(body: bytes) -> Any:
     """The JSON value of a body; None where it is none."""
@@ -76,7 +78,7 @@ def strip_marks(value: Any) -> Any:
     return [strip_marks(inner) for inner in value] if is_array(value) else value
 
 
-def _difference(old: Any, new: Any, path: str, may_grow: bool) -> tuple[str, Any, Any] | None:
+def _difference(old: Any, new: Any, path: str, may_grow: bool) -> Difference | None:
     """The first field that differs, with both values. `may_grow`: entries may follow at the end."""
     if is_object(old) and is_object(new):
         for key in dict.fromkeys((*old, *new)):
@@ -84,15 +86,19 @@ def _difference(old: Any, new: Any, path: str, may_grow: bool) -> tuple[str, Any
                 return found
         return None
     if is_array(old) and is_array(new):
-        last = len(old) - 1
-        for number, (one, other) in enumerate(zip(old, new, strict=False)):
-            if found := _difference(one, other, f"{path}[{number}]", may_grow and number == last):
-                return found
-        if len(old) == len(new) or (may_grow and len(old) < len(new)):
-            return None
-        at = min(len(old), len(new))
-        return f"{path}[{at}]", *[held[at] if at < len(held) else None for held in (old, new)]
+        return _array_difference(old, new, path, may_grow)
     return None if old == new else (path, old, new)
+
+
+def _array_difference(old: list[Any], new: list[Any], path: str, may_grow: bool) -> Difference | None:
+    last = len(old) - 1
+    for number, (one, other) in enumerate(zip(old, new, strict=False)):
+        if found := _difference(one, other, f"{path}[{number}]", may_grow and number == last):
+            return found
+    if len(old) == len(new) or (may_grow and len(old) < len(new)):
+        return None
+    at = min(len(old), len(new))
+    return f"{path}[{at}]", *[held[at] if at < len(held) else None for held in (old, new)]
 
 
 def _characters(value: Any) -> int:

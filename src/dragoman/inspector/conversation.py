@@ -77,6 +77,18 @@ class _View:
 
     def blocks(self, turns: Sequence[RecordingSummary]) -> list[Wire]:
         """The turns of the request, oldest first: what came, and the reply; the last one has no reply yet."""
+        known = {each.messages: each for each in turns[:-1]}
+        blocks = self._split_into_turns()
+        for number, block in enumerate(blocks, 1):
+            parts, end = block.pop("gave"), block.pop("end")
+            recorded = known.get(end) if block["reply"] else None
+            block |= {"number": number, "gave": describe_parts(parts), "exchange": None, "spent": None}
+            if recorded:
+                spent = {name: getattr(recorded, name) for name in ("input", "output", "cost", "ms")}
+                block |= {"exchange": recorded.id, "spent": spent}
+        return blocks
+
+    def _split_into_turns(self) -> list[Wire]:
         blocks: list[Wire] = []
         for message in self._request.messages if self._request else ():
             is_reply = message.role == "assistant"
@@ -88,14 +100,6 @@ class _View:
                     block["end"] = block["end"] or _entry(part.where or message.where)
                     block["gave"].append(part)
                 block["reply" if is_reply else "came"].append(self.part(message.role, part))
-        known = {each.messages: each for each in turns[:-1]}
-        for number, block in enumerate(blocks, 1):
-            parts = block.pop("gave")
-            recorded = known.get(block.pop("end")) if block["reply"] else None
-            block["number"] = number
-            block["gave"] = describe_parts(parts)
-            block["exchange"] = recorded.id if recorded else None
-            block["spent"] = _sum_up(recorded) if recorded else None
         return blocks
 
     def part(self, role: str, part: AnyPart) -> Wire:
@@ -195,10 +199,6 @@ def _entry(where: str) -> int:
     return int(number) if number.isdigit() else -1
 
 
-def _sum_up(turn: RecordingSummary) -> Wire:
-    return {"input": turn.input, "output": turn.output, "cost": turn.cost, "ms": turn.ms}
-
-
 def _between(one: Recording, other: Recording) -> float:
     """Milliseconds from the end of a turn to the begin of the next: its tools did not take longer."""
     return round((other.summary.time - one.summary.time) * 1000 - (one.summary.ms or 0), 1)
@@ -230,43 +230,47 @@ def _lives(
     blocks: Sequence[Mapping[str, Any]],
     recording: Recording,
 ) -> list[Wire]:
-    """Every call id and every opaque state: the turn whose reply it was born in, and that of its result.
-
-    `withheld`: the state was not passed on in this exchange.
-    """
-    lost = [loss.where for loss in recording.losses if loss.kind == "dropped" and "reasoning" in loss.code]
-    found: dict[tuple[str, str], Wire] = {}
+    """Every call id and every opaque state: the turn whose reply it was born in, and that of its result."""
+    calls: dict[str, Wire] = {}
     for block in blocks:
         for part in (*block["came"], *block["reply"]):
             if part["kind"] == "call":
-                found["call", part["id"]] = _life(
-                    "call", part["name"], part["id"], block["number"], part["path"]
-                )
-            elif part["kind"] == "result" and ("call", part["id"]) in found:
-                found["call", part["id"]]["answered"] = block["number"]
+                calls[part["id"]] = _life("call", part["name"], part["id"], block["number"], part["path"])
+            elif part["kind"] == "result" and part["id"] in calls:
+                calls[part["id"]]["answered"] = block["number"]
+    for part in reply:
+        if isinstance(part, ToolCall):
+            calls.setdefault(part.id, _life("call", part.name, part.id, len(blocks), ""))
+    return [*calls.values(), *_state_lives(request, reply, blocks, recording)]
+
+
+def _state_lives(
+    request: Request | None,
+    reply: Iterable[AnyPart],
+    blocks: Sequence[Mapping[str, Any]],
+    recording: Recording,
+) -> Iterable[Wire]:
+    """`withheld`: the state was not passed on in this exchange."""
+    lost = [loss.where for loss in recording.losses if loss.kind == "dropped" and "reasoning" in loss.code]
     born = {part["path"]: block["number"] for block in blocks for part in block["reply"]}
+    found: dict[str, Wire] = {}
     for part in [part for message in (request.messages if request else ()) for part in message.parts]:
         if part.state:
-            id = _short(part.state)
-            life = _life("state", type(part).__name__.lower(), id, born.get(part.where, 0), part.where)
-            life["origin"], life["size"] = part.state.origin, len(part.state.data)
+            life = _state_life(part, part.state, born.get(part.where, 0), part.where)
             life["withheld"] = any(part.where.startswith(where) for where in lost)
-            found.setdefault(("state", id), life)
+            found.setdefault(life["id"], life)
     for part in reply:
-        number = len(blocks)
-        if isinstance(part, ToolCall):
-            found.setdefault(("call", part.id), _life("call", part.name, part.id, number, ""))
         if part.state:
-            life = _life("state", type(part).__name__.lower(), _short(part.state), number, "")
-            found.setdefault(
-                ("state", life["id"]), life | {"origin": part.state.origin, "size": len(part.state.data)}
-            )
-    return list(found.values())
+            life = _state_life(part, part.state, len(blocks), "")
+            found.setdefault(life["id"], life)
+    return found.values()
+
+
+def _state_life(part: AnyPart, state: State, born: int, path: str) -> Wire:
+    id = state.data if len(state.data) <= 24 else f"{state.data[:12]}…{state.data[-8:]}"
+    life = _life("state", type(part).__name__.lower(), id, born, path)
+    return life | {"origin": state.origin, "size": len(state.data)}
 
 
 def _life(kind: str, label: str, id: str, born: int, path: str) -> Wire:
     return {"kind": kind, "label": label, "id": id, "born": born, "path": path, "answered": None}
-
-
-def _short(state: State) -> str:
-    return state.data if len(state.data) <= 24 else f"{state.data[:12]}…{state.data[-8:]}"

@@ -36,6 +36,7 @@ _STRING = re.compile(_STRING_IN.format('"'), re.DOTALL)
 JSON = Notation(r"\s\d:,.+\-eEtrufalsn", '"')
 PYTHON = Notation(r"\s\w:,.+\-=", "\"'")  # JSON too: a superset
 _INSIDE = {quote: re.compile(rf"[^{quote}\\]*") for quote in PYTHON.quotes}
+_DEPTH = dict.fromkeys("{[(", 1) | dict.fromkeys("}])", -1)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
@@ -47,7 +48,7 @@ def read_bracketed(source: Source, notation: Notation = JSON, begun: str = "") -
     if not begun:
         begun = yield from source.expect("{", "[")
     parts = [begun]
-    depth, quote, escaped = sum(begun.count(bracket) for bracket in "{[("), "", False
+    depth, quote, escaped = sum(map(begun.count, "{[(")), "", False
     source.named = source.named or "A call"
     while True:
         window, start = source.window, source.at
@@ -64,16 +65,12 @@ def read_bracketed(source: Source, notation: Notation = JSON, begun: str = "") -
             char = window[at]
             at += 1
             if quote:
-                if char == quote:
-                    quote = ""
-                else:
-                    escaped = True
+                escaped = char != quote  # else a backslash
+                quote = quote if escaped else ""
             elif char in notation.quotes:
                 quote = char
-            elif char in "{[(":
-                depth += 1
-            elif char in "}])":
-                depth -= 1
+            elif char in _DEPTH:
+                depth += _DEPTH[char]
                 if depth == 0:
                     source.at = at
                     parts.append(window[start:at])

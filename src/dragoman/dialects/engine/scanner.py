@@ -166,13 +166,8 @@ class Scanner:
             search = self._search.closings if self._may_close else self._search.openings
             found = search.full.search(source.window, source.at)
             if not found:
-                self._advance_safely(search)
-                waits = self._space or self._quiet or self._ready is not None
-                self.idle = source.at == len(source.window) and not waits
-                if not (yield from source.more()):
-                    self._advance(len(source.window))
+                if not (yield from self._read_more(search)):
                     return False
-                self.idle = False
                 continue
             self._advance(found.start())
             if self._is_quoted():
@@ -186,6 +181,18 @@ class Scanner:
                 return True
             if not (yield from self._attempt(self)):
                 self._advance(source.at + 1)
+
+    def _read_more(self, search: OpeningSearch) -> Reader[bool]:
+        """Nothing opens in the window: passes what is text in any case. False at the end of the reply."""
+        source = self._source
+        self._advance_safely(search)
+        waits = self._space or self._quiet or self._ready is not None
+        self.idle = source.at == len(source.window) and not waits
+        if not (yield from source.more()):
+            self._advance(len(source.window))
+            return False
+        self.idle = False
+        return True
 
     def _pass_quoted_call(self) -> Reader[bool]:
         """A call in inline code is text as a whole: a line of it could look like a call of its own."""
