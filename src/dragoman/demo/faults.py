@@ -61,16 +61,12 @@ def fault_of(request: Request) -> Fault | None:
             continue
         for part in message.parts:
             if isinstance(part, Text) and (found := _MARK.search(part.text)):
-                return _fault(found)
+                name = found["name"]
+                if name not in get_args(FaultName):
+                    return None
+                return Fault(name, int(found["at"] or -1), int(found["times"] or -1), found[0])  # pyright: ignore[reportArgumentType] - checked against the literal
         return None
     return None
-
-
-def _fault(found: re.Match[str]) -> Fault | None:
-    name = found["name"]
-    if name not in get_args(FaultName):
-        return None
-    return Fault(name, int(found["at"] or -1), int(found["times"] or -1), found[0])  # pyright: ignore[reportArgumentType] - checked against the literal
 
 
 _REMEMBERED = 10_000  # marks

@@ -73,7 +73,12 @@ def _get(url: str, guard: AddressGuard, most: int, deadline: float) -> WebPage |
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         with _close_at(deadline, connection):
             if parts.scheme == "https":
-                _encrypt(connection)
+                connection.default_port = 443  # what Host leaves out
+                context = ssl.create_default_context()
+                connection.sock = context.wrap_socket(
+                    connection.sock, server_hostname=connection.host, do_handshake_on_connect=False
+                )
+                connection.sock.do_handshake()
             connection.request("GET", quote(path, safe=_IN_URLS), headers=_HEADERS)
             reply = connection.getresponse()
         moved = reply.headers.get("Location")
@@ -118,16 +123,6 @@ def _split(url: str) -> SplitResult:
     if parts.username or parts.password:
         raise FetchError(f"{url}: an address with a name or a password is not fetched", "not_allowed")
     return parts
-
-
-def _encrypt(connection: http.client.HTTPConnection) -> None:
-    """TLS and Host use the name."""
-    connection.default_port = 443  # what Host leaves out
-    context = ssl.create_default_context()
-    connection.sock = context.wrap_socket(
-        connection.sock, server_hostname=connection.host, do_handshake_on_connect=False
-    )
-    connection.sock.do_handshake()
 
 
 def _connect(host: str, port: int, addresses: list[str], deadline: float) -> socket.socket:

@@ -66,15 +66,12 @@ async def run_for(size: int, function: Callable[P, T], *args: P.args, **named: P
     finally:
         _running -= 1
         if not _running:
-            _age_new_objects()
+            # Objects that were made without collections are all in the youngest generation, and the
+            # next collection of it would stop the loop for 200 ms. These calls move them to the
+            # oldest one, without a look at them.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
-
-
-def _age_new_objects() -> None:
-    """Objects that were made without collections are all in the youngest generation, and the next collection
-    of it would stop the loop for 200 ms. These calls move them to the oldest one, without a look at them."""
-    gc.freeze()
-    gc.unfreeze()
 
 
 def translate(exchange: Exchange, body: Body, model: str, stream: bool) -> bytes:

@@ -55,7 +55,12 @@ class MarkdownCode:
             if token == "\n":
                 self._line()
             elif token[0] in "`~":
-                self._marks(token)
+                if self._run and self._run_char != token[0]:
+                    self._settle()
+                if not self._run:
+                    self._run_char, self._run_blank = token[0], self._blank
+                self._run += len(token)
+                self._blank = False
             else:
                 self.words(token)
 
@@ -67,14 +72,6 @@ class MarkdownCode:
             blank = not text or text.isspace()
             self._blank &= blank
             self._closing &= blank
-
-    def _marks(self, token: str) -> None:
-        if self._run and self._run_char != token[0]:
-            self._settle()
-        if not self._run:
-            self._run_char, self._run_blank = token[0], self._blank
-        self._run += len(token)
-        self._blank = False
 
     def _settle(self) -> None:
         """The run of marks is over: what did it mean?"""

@@ -79,7 +79,12 @@ class DialectParser(EventStage):
             accept = event.stop.reason in _NOT_CUT
             events = [*self._finish(), *self._decide(accept=accept), *self._decide_draft(accept=accept)]
             stop = Stop("tool_calls", event.stop.raw) if self._called else event.stop
-            self._report_considered()
+            # A call in the reasoning does not run; it is worth a report where the reply makes no
+            # other call.
+            if not self._called:
+                for name, where in self._considered.items():
+                    why = f"{self._dialect}: A call of {name} stands in the reasoning. It does not run."
+                    self._losses.dropped(where, why, "reasoning.call")
             return (*events, replace(event, stop=stop))
         if type(event) is ResponseFailed:
             return (*self.close(), event)
@@ -163,13 +168,6 @@ class DialectParser(EventStage):
             return [end, *self._events(text, draft.held), *self._decide(accept=True), *self._close(text)]
         self._considered |= {token.name: draft.where for token in draft.held if type(token) is CallToken}
         return [PartDelta(draft.place, "".join(draft.waiting)), end]
-
-    def _report_considered(self) -> None:
-        """A call in the reasoning does not run; it is worth a report where the reply makes no other call."""
-        if not self._called:
-            for name, where in self._considered.items():
-                why = f"{self._dialect}: A call of {name} stands in the reasoning. It does not run."
-                self._losses.dropped(where, why, "reasoning.call")
 
     def _finish(self) -> list[Event]:
         """The reply ends while texts are open: they end here."""

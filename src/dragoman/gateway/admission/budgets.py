@@ -188,14 +188,11 @@ class Budgets:
             count.pending -= amount
         except StoreError as error:
             self._report(error)
-            self._owe(name, count)
+            self._owed[name, count.period] = count
+            if self._paying is None or self._paying.done():
+                self._paying = asyncio.get_running_loop().create_task(self._pay_later())
         finally:
             count.writing -= amount
-
-    def _owe(self, name: str, count: _Count) -> None:
-        self._owed[name, count.period] = count
-        if self._paying is None or self._paying.done():
-            self._paying = asyncio.get_running_loop().create_task(self._pay_later())
 
     async def _pay_later(self) -> None:
         while self._owed:

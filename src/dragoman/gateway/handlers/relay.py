@@ -126,7 +126,8 @@ class KeepAliveStream:
             if self._renamed:
                 piece = piece.replace(*self._renamed)
         if not self.first:
-            self.first = _first_event(piece)
+            end = piece.find(b"\n\n", max(piece.find(b"data:"), 0))  # comments may stand before it
+            self.first = piece if end < 0 else piece[: end + 2]
         self.last = piece[piece.rfind(b"\n\n", 0, -2) + 2 :]  # its last event alone: pieces may be large
         return piece
 
@@ -134,11 +135,6 @@ class KeepAliveStream:
         """Wait for a keep-alive that is being written, so that nothing overtakes it."""
         if self.sending:
             await self.sending
-
-
-def _first_event(piece: bytes) -> bytes:
-    end = piece.find(b"\n\n", max(piece.find(b"data:"), 0))  # comments may stand before it
-    return piece if end < 0 else piece[: end + 2]
 
 
 class KeepAliveTicker:

@@ -67,19 +67,16 @@ class RequestReader:
         if request.admission and not request.admission.enter():
             await request.admission.turn()
         if request.recording or self._wire_log:
-            self._observe(request, data)
+            if request.recording:
+                request.recording.body = data
+            if self._wire_log:
+                head = f"{request.client.name} {request.route.action} {request.route.model}"
+                self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
         routed = await self._route(request, await self._read_body(request, data))
         codec = request.protocol_server.turn_codec
         if codec and (storage := codec.decode_storage(routed.body.glance)):
             return await self._stored_turns.prepare(routed, codec, storage)
         return routed
-
-    def _observe(self, request: GatewayRequest, data: bytes) -> None:
-        if request.recording:
-            request.recording.body = data
-        if self._wire_log:
-            head = f"{request.client.name} {request.route.action} {request.route.model}"
-            self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
 
     async def _read_body(self, request: GatewayRequest, data: bytes) -> Body:
         """What `data` says, with the rest of what the client sent only in part."""

@@ -129,7 +129,12 @@ class Metrics:
         if len(samples) >= _MOST_SAMPLES:
             row.add_up()
         if record.failure or record.shed or losses:
-            self._count_rare(record, losses)
+            if record.shed:
+                _add(self._rare["dragoman_shed"], (record.shed, record.caller), 1)
+            if record.failure:
+                _add(self._rare["dragoman_failures"], (record.provider, record.failure.kind), 1)
+            for kind, number in losses.items():
+                _add(self._rare["dragoman_losses"], (kind,), number)
 
     def _new_row(self, client: str, key: str, provider: str, model: str, status: int | str) -> MetricRow:
         """Clients may invent names of models: beyond _MOST_MODELS they share one label."""
@@ -140,14 +145,6 @@ class Metrics:
         if row is None:
             row = self._rows[labels] = MetricRow()
         return row
-
-    def _count_rare(self, record: ExchangeRecord, losses: Mapping[str, int]) -> None:
-        if record.shed:
-            _add(self._rare["dragoman_shed"], (record.shed, record.caller), 1)
-        if record.failure:
-            _add(self._rare["dragoman_failures"], (record.provider, record.failure.kind), 1)
-        for kind, number in losses.items():
-            _add(self._rare["dragoman_losses"], (kind,), number)
 
     def count_job(self, kind: str, status: str, number: int = 1) -> None:
         _add(self._rare["dragoman_jobs"], (kind, status), number)

@@ -230,7 +230,12 @@ class WebSocket:
         for frame in self._frames.events_received():
             self._receive_frame(frame)
         self._count()
-        self._check_limits()
+        if self._memory.used >= self._memory.limit:
+            self._fail(TRY_AGAIN, "the server holds as much memory as it may")
+        elif self._heads.controls > _CONTROLS:
+            self._fail(POLICY, f"more than {_CONTROLS} control frames a second")
+        elif len(self._fragments) > _FRAGMENTS + self._size // _CRUMB:
+            self._fail(POLICY, f"a message of more than {_FRAGMENTS} fragments with few bytes each")
         self._flush()
         if not self.open:
             self._wake()
@@ -242,14 +247,6 @@ class WebSocket:
         elif self._paused:
             self._paused = False
             self._connection.resume_socket()
-
-    def _check_limits(self) -> None:
-        if self._memory.used >= self._memory.limit:
-            self._fail(TRY_AGAIN, "the server holds as much memory as it may")
-        elif self._heads.controls > _CONTROLS:
-            self._fail(POLICY, f"more than {_CONTROLS} control frames a second")
-        elif len(self._fragments) > _FRAGMENTS + self._size // _CRUMB:
-            self._fail(POLICY, f"a message of more than {_FRAGMENTS} fragments with few bytes each")
 
     def _must_wait(self) -> bool:
         return self.open and (len(self._messages) >= _MOST_QUEUED or self._connection.full)
