@@ -12,7 +12,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.request_reader import decode_body
+from dragoman.gateway.handlers.request_reader import receive
 from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
 from dragoman.gateway.large_bodies import run_for
@@ -51,7 +51,7 @@ class BatchesHandler:
                 await self._answer_one(request, codec, action)
 
     async def _create(self, request: GatewayRequest, codec: BatchCodec) -> None:
-        data = await self._read(request)
+        data = await receive(request, self._config.max_body)
         body = await run_for(len(data), _decode, request, data)
         asked = codec.decode_create(body)
         content = b""
@@ -141,7 +141,7 @@ class BatchesHandler:
                 await request.writer.json(200, codec.encode_file(file))
 
     async def _upload(self, request: GatewayRequest, codec: FileCodec) -> None:
-        data = await self._read(request)
+        data = await receive(request, self._config.max_body)
         form = await run_for(len(data), _form, request, data)
         if (upload := form.pop("file", None)) is None:
             raise WireError(request.client.name, "file", "expected a file in the form")
@@ -172,13 +172,6 @@ class BatchesHandler:
         await request.writer.json(200, codec.encode_file(file))
 
     # Both
-
-    async def _read(self, request: GatewayRequest) -> bytes:
-        data = await request.incoming.read(self._config.max_body)
-        if encoding := request.headers.get("content-encoding"):
-            data = await decode_body(request.incoming, data, encoding.lower(), self._config.max_body)
-        await self._turn(request)
-        return data
 
     async def _turn(self, request: GatewayRequest) -> None:
         if request.admission:

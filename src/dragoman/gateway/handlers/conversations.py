@@ -9,6 +9,7 @@ from dragoman.core.fields import read_body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable
 from dragoman.gateway.conversations.store import ChainTooLarge
+from dragoman.gateway.handlers.request_reader import receive
 from dragoman.gateway.request import GatewayRequest
 from dragoman.serving.conversations import ConversationCodec, ConversationError
 
@@ -24,9 +25,7 @@ class ConversationsHandler:
         self._table, self._max_body = table, max_body
 
     async def answer(self, request: GatewayRequest) -> None:
-        body = await request.incoming.read(self._max_body)
-        if request.admission:
-            await request.admission.turn()
+        body = await receive(request, self._max_body)
         try:
             answer = await self._answer(request, body)
         except ChainTooLarge as error:

@@ -11,7 +11,7 @@ from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.request_reader import check_model, decode_body, unknown_model
+from dragoman.gateway.handlers.request_reader import check_model, receive, unknown_model
 from dragoman.gateway.large_bodies import run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import (
@@ -41,11 +41,7 @@ class ForwardHandler:
     async def answer(self, request: GatewayRequest) -> None:
         forwarding = request.protocol_server.forwarding
         assert forwarding, "only protocols that forward have these routes"
-        data = await request.incoming.read(self._config.max_body)
-        if encoding := request.headers.get("content-encoding"):
-            data = await decode_body(request.incoming, data, encoding.lower(), self._config.max_body)
-        if request.admission:
-            await request.admission.turn()
+        data = await receive(request, self._config.max_body)
         if request.recording:
             request.recording.body = data
         body = await run_for(len(data), _Body, data, request)

@@ -189,6 +189,17 @@ def unknown_model(error: UnknownModel, model: str) -> Exception:
     return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
 
 
+async def receive(request: GatewayRequest, limit: int) -> bytes:
+    """The body, unpacked, once it is the turn of the request."""
+    incoming = request.incoming
+    data = await incoming.read(limit)
+    if encoding := incoming.headers.get("content-encoding"):
+        data = await decode_body(incoming, data, encoding.lower(), limit)
+    if request.admission:
+        await request.admission.turn()
+    return data
+
+
 async def decode_body(incoming: ServerRequest, body: bytes, encoding: str, limit: int) -> bytes:
     """The unpacked body counts in the memory as one that came so."""
     if encoding == "identity":

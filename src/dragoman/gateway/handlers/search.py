@@ -6,7 +6,7 @@ from dragoman.core import jsontext
 from dragoman.core.fields import read_body
 from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
-from dragoman.gateway.handlers.request_reader import decode_body
+from dragoman.gateway.handlers.request_reader import receive
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.hosted.loop import HostedTools
 
@@ -22,11 +22,7 @@ class SearchHandler:
     async def answer(self, request: GatewayRequest) -> None:
         codec, hosted = request.protocol_server.search, self._hosted
         assert codec, "only protocols whose clients search have this route"
-        data = await request.incoming.read(self._config.max_body)
-        if encoding := request.headers.get("content-encoding"):
-            data = await decode_body(request.incoming, data, encoding.lower(), self._config.max_body)
-        if request.admission:
-            await request.admission.turn()
+        data = await receive(request, self._config.max_body)
         if request.recording:
             request.recording.body = data
         asked = codec.decode(read_body(data, request.client.name))
