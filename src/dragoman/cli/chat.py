@@ -202,7 +202,7 @@ class Chat:
 
     def _choose(self, names: str) -> None:
         available = self._available() if names else {}
-        wanted = [] if names == "none" else list(available) if names == "all" else names.split()
+        wanted = {"none": [], "all": list(available)}.get(names, names.split())
         if unknown := [name for name in wanted if name not in available]:
             raise click.UsageError(f"there is no tool {unknown[0]!r}; the tools are: {', '.join(available)}")
         if names:

@@ -133,7 +133,9 @@ def everything_to(targets: tuple[Target, ...], config: Config) -> Config:
 def _describe(targets: tuple[Target, ...]) -> str:
     first, *others = (f"{target.provider.name}:{target.model}" for target in targets)
     facts = summary(targets[0].provider.profile(targets[0].model))
-    return first + (f" ({facts})" if facts else "") + (f", else {', '.join(others)}" if others else "")
+    if facts:
+        first += f" ({facts})"
+    return f"{first}, else {', '.join(others)}" if others else first
 
 
 def _refuse_unknown_provider(model: str, config: Config) -> None:

@@ -109,10 +109,8 @@ def describe_progress(progress: Progress) -> str:
     """`━━━━╺───  412/1000  41 %  512/s  3 failed  $0.0210  0:01 left`."""
     done, total, seconds = progress.done + progress.skipped, progress.total, progress.seconds
     rate = progress.done / seconds if seconds else 0.0
-    parts = [
-        f"{done}" if total is None else f"{done}/{total}",
-        f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
-    ]
+    count = f"{done}" if total is None else f"{done}/{total}"
+    parts = [count, f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"]
     if total:
         filled = round(_WIDTH * done / total)
         parts = ["━" * filled + "─" * (_WIDTH - filled), *parts[:1], f"{100 * done // total} %", *parts[1:]]

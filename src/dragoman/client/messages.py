@@ -84,7 +84,9 @@ class UserMessage(ChatMessage):
             self.parts = tuple(parts)
             return
         shown = (*(image(each) for each in images), *(media(each) for each in files))
-        pieces = ([content] if content or not shown else []) if isinstance(content, str) else content
+        pieces = [content] if isinstance(content, str) else content
+        if content == "" and shown:
+            pieces = []
         self.parts: tuple[AnyPart, ...] = (
             *(Text(each) if isinstance(each, str) else media(each) for each in pieces),
             *shown,

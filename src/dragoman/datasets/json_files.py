@@ -164,7 +164,9 @@ def _split_whole(text: bytes, format: RowFormat) -> tuple[dict[str, Any], dict[s
 def _value(raw: msgspec.Raw) -> Any:
     """A string as itself, for it may hold JSON text; anything else as its JSON text."""
     text = bytes(raw)
-    return jsontext.decode(text) if text[:1] == b'"' else None if text == b"null" else text
+    if text[:1] == b'"':
+        return jsontext.decode(text)
+    return None if text == b"null" else text
 
 
 def _cut_lines(file: str, size: int) -> Iterator[Piece]:

@@ -27,6 +27,7 @@ _BLOCK, _BLOCK_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>
 _CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 _DSML = "｜DSML｜"
 _BLOCKS = (f"<{_DSML}function_calls>", f"<{_DSML}tool_calls>")
+_IS_STRING = re.compile(r'string="(true|false)"')
 _NAME = re.compile(r"[^\n<>{}\"`]*")
 _HOW = {
     "v3": f"{_BLOCK}{_CALL}function{_SEPARATOR}tool_name\n"
@@ -94,7 +95,8 @@ def _parameter(name: str, value: object) -> str:
 
 def _is_json(head: str) -> bool | None:
     """What a parameter says about its value."""
-    return False if 'string="true"' in head else True if 'string="false"' in head else None
+    found = _IS_STRING.search(head)
+    return found[1] == "false" if found else None
 
 
 def _read(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:

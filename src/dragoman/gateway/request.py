@@ -159,7 +159,9 @@ class GatewayRequest(Struct, frozen=True, eq=False):
     @property
     def scope(self) -> str:
         """Callers share no conversation: how fast an answer comes would tell one what another sent."""
-        return self.caller.id if self.caller else _digest(self.key) if self.key else ""
+        if self.caller:
+            return self.caller.id
+        return _digest(self.key) if self.key else ""
 
 
 @lru_cache(256)

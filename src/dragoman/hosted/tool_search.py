@@ -110,9 +110,11 @@ def _text(tool: ToolDeclaration) -> str:
     """What is searched: name, description, and the arguments with their descriptions."""
     parameters: dict[str, Any] = tool.parameters or {}
     properties = parameters.get("properties")
+    if not is_object(properties):
+        properties = {}
     arguments = [
         f"{name} {schema.get('description') or '' if is_object(schema) else ''}"
-        for name, schema in (properties.items() if is_object(properties) else ())
+        for name, schema in properties.items()
     ]
     return "\n".join((tool.name, tool.description, *arguments))
 

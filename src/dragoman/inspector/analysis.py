@@ -102,17 +102,20 @@ def _array_difference(old: list[Any], new: list[Any], path: str, may_grow: bool)
 
 
 def _characters(value: Any) -> int:
-    return 0 if value is None else len(value) if isinstance(value, str) else len(jsontext.dumps(value))
+    return len(_text(value))
 
 
 def _characters_before(value: Any, path: str, broken: str) -> int:
     """How much of `value`, which stands at `path`, comes before the field at `broken`."""
     if path == broken or not broken.startswith(path):
         return 0
-    entries = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
+    entries: list[tuple[str, Any]] = []
+    if is_object(value):
+        entries = [(f"{path}.{key}", inner) for key, inner in value.items()]
+    elif is_array(value):
+        entries = [(f"{path}[{number}]", inner) for number, inner in enumerate(value)]
     total = 0
-    for key, inner in entries:
-        at = f"{path}.{key}" if is_object(value) else f"{path}[{key}]"
+    for at, inner in entries:
         if broken == at or broken.startswith((f"{at}.", f"{at}[")):
             return total + _characters_before(inner, at, broken)
         total += _characters(inner)
@@ -124,8 +127,14 @@ def _tokens(characters: int) -> int:
 
 
 def _show(value: Any) -> str:
-    text = value if isinstance(value, str) else "" if value is None else jsontext.dumps(value)
+    text = _text(value)
     return text if len(text) <= 300 else text[:299] + "…"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else jsontext.dumps(value)
 
 
 def count_repeated(before: Any, after: Any) -> dict[str, int]:

@@ -64,7 +64,9 @@ def _totals(rows: Sequence[RecordingSummary]) -> Wire:
 
 
 def _failure(row: RecordingSummary) -> str:
-    return "cut" if row.cut else str(row.status) if row.status >= 400 else "gone"
+    if row.cut:
+        return "cut"
+    return str(row.status) if row.status >= 400 else "gone"
 
 
 def _cost(rows: Iterable[RecordingSummary]) -> Wire:

@@ -97,7 +97,9 @@ def main_argument(arguments: str) -> str:
     name = next((each for each in _MAIN if value.get(each)), "")
     name = name or next((each for each, held in value.items() if isinstance(held, str)), "")
     held = value.get(name)
-    text = " ".join(map(str, held)) if is_array(held) else str(held) if held is not None else ""
+    if held is None:
+        held = ""
+    text = " ".join(map(str, held)) if is_array(held) else str(held)
     return text.rstrip("/").rpartition("/")[2] if name in _PATHS else shorten(text, 60)
 
 

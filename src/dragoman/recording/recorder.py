@@ -312,9 +312,10 @@ def _summary(draft: RecordingDraft, record: ObservedExchange, mask: Mask) -> Rec
     losses = Counter([loss.severity for loss in draft.losses])
     codes = Counter([loss.code for loss in draft.losses if loss.code])
     failed = bool(record.failure) or record.gone or record.status >= 400
+    ended = "failed" if failed else "done"
     return replace(
         _describe_target(draft, record),
-        state="active" if not draft.finished else "failed" if failed else "done",
+        state=ended if draft.finished else "active",
         session=mask.text(session_of(draft.request_headers, draft.body)),
         tool_names=_find_called(draft.client, draft.pieces) if record.calls else (),
         queue_ms=round(record.waited * 1000, 1),

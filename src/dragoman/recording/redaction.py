@@ -147,7 +147,7 @@ def _secrets_of_pieces(pieces: list[tuple[int, bytes]], known: Sequence[bytes]) 
 
 
 def _secret_values(data: bytes) -> Iterable[tuple[int, int]]:
-    lowered, scanned = data.lower(), 0
+    lowered = data.lower()
     for at in _name_ends(lowered):
         if found := _VALUE.match(data, at):
             yield _string(data, found)
@@ -159,16 +159,26 @@ def _secret_values(data: bytes) -> Iterable[tuple[int, int]]:
         for at in _ends(lowered, word):
             if found := _VALUE.match(data, at):
                 yield from (query.span(1) for query in _QUERY_VALUE.finditer(data, *_string(data, found)))
+    yield from _header_values(data, lowered)
+    for word, value in _FOLLOWED:
+        for at in _ends(lowered, word):
+            if found := value.match(data, at):
+                yield found.span(found.re.groups)
+    yield from _bare_keys(data, lowered)
+
+
+def _header_values(data: bytes, lowered: bytes) -> Iterable[tuple[int, int]]:
+    scanned = 0
     for at in _ends(lowered, _HEADERS):
         if found := _VALUE.match(data, at):
             yield _string(data, found)
         elif at >= scanned and (found := _OBJECT.match(data, at)):
             for start, scanned in _strings(data, found, _MOST_HEADERS):
                 yield start, scanned
-    for word, value in _FOLLOWED:
-        for at in _ends(lowered, word):
-            if found := value.match(data, at):
-                yield found.span(found.re.groups)
+
+
+def _bare_keys(data: bytes, lowered: bytes) -> Iterable[tuple[int, int]]:
+    """Keys without a name, known by how they begin."""
     for word in _KEY_STARTS:
         for at in _ends(lowered, word):
             begins = not data[at - len(word) - 1 : at - len(word)].isalnum()

@@ -58,7 +58,7 @@ class DeclaredTools:
     ) -> Any:
         """The value that `text` spells for this parameter. `json`: whether it is JSON, if the text says."""
         if json is not None:
-            return (jsontext.decode(text) if jsontext.is_complete(text) else text) if json else text
+            return jsontext.decode(text) if json and jsontext.is_complete(text) else text
         return read_value(text, self.schema(tool, parameter), self._schemas.get(tool, {}), framed=framed)
 
     def write(self, tool: str, arguments: Wire) -> dict[str, str]:

@@ -183,7 +183,7 @@ class BackgroundResponses:
             log.begin(codec.restart_event(_state(job), number))
         run = BackgroundRun(codec, job)
         exchange = await self._services.gateway.replay(job, CapturedResponse(log.add if log else None), run)
-        failed = None if run.reply else (log.reply if log else None)
+        failed = log.reply if log and not run.reply else None
         if run.reply is None and failed is None:
             failure = exchange.record.failure or Failure("server", "the run ended without an answer", 500)
             wait = _wait(job, failure, exchange)

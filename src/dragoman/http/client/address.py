@@ -29,7 +29,8 @@ class Address(Struct, frozen=True, cache_hash=True):
     @property
     def authority(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+        usual = 443 if self.tls else 80
+        return host if self.port == usual else f"{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{'https' if self.tls else 'http'}://{self.authority}"

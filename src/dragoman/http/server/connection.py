@@ -157,7 +157,8 @@ class ServerConnection(asyncio.Protocol):
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         peer: Any = transport.get_extra_info("peername")  # a pair, or text for a Unix socket
-        self._address = peer if isinstance(peer, str) else str(peer[0]) if peer else ""
+        if peer:
+            self._address = peer if isinstance(peer, str) else str(peer[0])
         self._server.connections.add(self)
         if not self._server.count(self._address):
             self._transport.abort()

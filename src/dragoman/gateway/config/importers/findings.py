@@ -97,7 +97,9 @@ class SourceTable:
 
     def tables(self, name: str) -> list[SourceTable]:
         value = self.take(name)
-        listed = value if is_array(value) else [] if value is None else [value]
+        if value is None:
+            return []
+        listed = value if is_array(value) else [value]
         return [
             SourceTable(each, f"{self.place(name)}[{index}]", self.findings)
             for index, each in enumerate(listed)

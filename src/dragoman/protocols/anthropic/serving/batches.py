@@ -64,12 +64,12 @@ def _read_line(request: Any, where: str, seen: set[str]) -> BatchLine:
 
 
 def _encode_batch(batch: BatchState) -> Wire:
-    ended = batch.ended is not None
+    ended, under_way = batch.ended is not None, "canceling" if batch.cancelled else "in_progress"
     counts = {name: batch.counts.get(status, 0) if ended else 0 for status, name in _STATUS.items()}
     return {
         "id": batch.id,
         "type": "message_batch",
-        "processing_status": "ended" if ended else "canceling" if batch.cancelled else "in_progress",
+        "processing_status": "ended" if ended else under_way,
         "request_counts": {"processing": 0 if ended else batch.total, **counts},
         "created_at": _time(batch.created),
         "expires_at": _time(batch.deadline),

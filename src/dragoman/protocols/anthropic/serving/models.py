@@ -43,7 +43,9 @@ def _capabilities(model: ListedModel) -> Wire:
     profile, hosted = model.profile, model.hosted_tools
     native = model.protocol == PROTOCOL_NAME
     reasons = profile.reasoning is not False
-    efforts = profile.efforts if profile.efforts is not None else (_EFFORTS if reasons else ())
+    efforts = profile.efforts
+    if efforts is None:
+        efforts = _EFFORTS if reasons else ()
     return {
         "batch": _support(True),
         "citations": _support(native),
