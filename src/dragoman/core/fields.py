@@ -165,6 +165,24 @@ class Fields:
         return {self.protocol: rest}
 
 
+class UnknownFields:
+    """Reports what only `protocol` says in the many small objects of a stream: once for each name."""
+
+    __slots__ = ("losses", "protocol", "reported")
+
+    def __init__(self, protocol: str, losses: Losses) -> None:
+        self.protocol, self.losses = protocol, losses
+        self.reported: set[str] = set()
+
+    def __call__(self, wire: Wire, known: frozenset[str], where: str) -> None:
+        """`where` ends before the name: `event.`, or nothing."""
+        if wire.keys() <= known:
+            return
+        for key in wire.keys() - known - self.reported:
+            self.reported.add(key)
+            self.losses.dropped(f"{where}{key}", f"Only {self.protocol} has this field.", "field.unknown")
+
+
 def report_counts(usage: Any, where: str, known: frozenset[str], protocol: str, losses: Losses) -> None:
     """Counts that no other protocol has. `known`: those that are read, or mean nothing elsewhere."""
     for key, value in usage.items() if is_object(usage) else ():

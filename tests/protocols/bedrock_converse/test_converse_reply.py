@@ -12,7 +12,7 @@ from dragoman.core.codec import Frame
 from dragoman.core.errors import GrammarError, UpstreamError, WireError
 from dragoman.core.events import ResponseFailed, fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, State, Stop, ToolCall, Usage
+from dragoman.core.model import Failure, Foreign, State, Stop, Text, ToolCall, Usage
 from dragoman.framing.aws_events import AWS_EVENTS
 from dragoman.protocols import upstream
 
@@ -36,6 +36,13 @@ CITED = {
         ],
     }
 }
+
+SOURCE = {"location": {"web": {"url": "https://e.x/a", "domain": "e.x"}}}
+RESULT_START = {"toolResult": {"toolUseId": "t", "status": "success", "type": "nova_code_interpreter_result"}}
+RAN: list[dict[str, Any]] = [
+    {"toolUse": {"toolUseId": "t", "name": "nova_code_interpreter", "input": {}, "type": "server_tool_use"}},
+    {"toolResult": {**RESULT_START["toolResult"], "content": [{"json": {"stdOut": "4"}}]}},
+]
 
 
 def reply(*content: Any, stop: str = "end_turn") -> dict[str, Any]:
@@ -112,6 +119,32 @@ TWINS: dict[str, tuple[dict[str, Any], list[Frame]]] = {
             *ended("end_turn"),
         ],
     ),
+    "sources in a block behind their text": (  # Nova's grounding
+        reply({"text": "So."}, {"citationsContent": {"citations": [SOURCE]}}, {"text": " Or not."}),
+        [
+            delta(0, text="So."),
+            stop(0),
+            delta(1, citation=SOURCE),
+            stop(1),
+            delta(2, text=" Or not."),
+            stop(2),
+            *ended("end_turn"),
+        ],
+    ),
+    "what Bedrock ran": (
+        reply(*RAN, {"text": "It is 4."}),
+        [
+            start(0, toolUseId="t", name="nova_code_interpreter", type="server_tool_use"),
+            delta(0, toolUse={"input": "{}"}),
+            stop(0),
+            Frame("contentBlockStart", {"contentBlockIndex": 1, "start": RESULT_START}),
+            delta(1, toolResult=[{"json": {"stdOut": "4"}}]),
+            stop(1),
+            delta(2, text="It is 4."),
+            stop(2),
+            *ended("end_turn"),
+        ],
+    ),
     "a citation": (
         reply(CITED),
         [
@@ -133,8 +166,12 @@ def streamed(frames: list[Frame]) -> list[Any]:
 def bare(response: Any) -> Any:
     """What a client can tell apart."""
     parts = [
-        (type(part).__name__, getattr(part, "text", ""), getattr(part, "arguments", ""), part.state)
+        (
+            *(type(part).__name__, getattr(part, "text", ""), getattr(part, "arguments", ""), part.state),
+            [source.url for source in getattr(part, "citations", ())],
+        )
         for part in response.parts
+        if not isinstance(part, Foreign)
     ]
     return parts, response.stop, response.usage
 
@@ -230,9 +267,74 @@ def test_an_exception_ends_the_stream(name: str) -> None:
     assert last == ResponseFailed(failure)
 
 
-def test_a_stream_without_its_metadata_was_cut() -> None:
-    with pytest.raises(UpstreamError, match="without metadata"):
-        fold(streamed([delta(0, text="a"), stop(0), Frame("messageStop", {"stopReason": "end_turn"})]))
+def test_a_stream_without_its_metadata_is_whole() -> None:
+    """It has no counts; compatible servers leave them out."""
+    found = fold(streamed([delta(0, text="a"), stop(0), Frame("messageStop", {"stopReason": "end_turn"})]))
+    assert bare(found) == ([("Text", "a", "", None, [])], Stop("end", "end_turn"), None)
+
+
+def test_a_stream_without_its_stop_was_cut() -> None:
+    with pytest.raises(UpstreamError, match="without messageStop"):
+        fold(streamed([delta(0, text="a"), stop(0)]))
+
+
+def test_sources_behind_a_text_belong_to_it() -> None:
+    whole, frames = TWINS["sources in a block behind their text"]
+    for found in (CONVERSE.decode_response(whole, Losses()), fold(streamed(frames))):
+        first, second = found.parts
+        assert isinstance(first, Text)
+        assert isinstance(second, Text)
+        assert ([source.url for source in first.citations], second.citations) == (["https://e.x/a"], ())
+
+
+UNKNOWN: dict[str, tuple[Frame, str]] = {
+    "of an event": (
+        Frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "a"}, "x": 1}),
+        "x",
+    ),
+    "beside a text": (delta(0, text="a", x=1), "delta.x"),
+    "in a thought": (delta(0, reasoningContent={"text": "a", "x": 1}), "delta.reasoningContent.x"),
+    "in a start": (
+        Frame("contentBlockStart", {"contentBlockIndex": 0, "start": {"image": {"format": "png"}, "x": 1}}),
+        "start.x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_fields_of_a_stream_are_reported_once(name: str) -> None:
+    frame, where = UNKNOWN[name]
+    losses = Losses()
+    decoder = CONVERSE.stream_decoder(losses)
+    for each in [BEGIN, frame, frame]:
+        list(decoder.feed(Frame(each.event, jsontext.encode(each.data))))
+    assert [loss.where for loss in losses] == [where]
+
+
+def test_unknown_fields_around_the_message_are_reported() -> None:
+    losses = Losses()
+    body = {"output": {"message": {"role": "assistant", "content": [{"text": "a"}], "x": 1}, "y": 1}}
+    CONVERSE.decode_response(body, losses)
+    assert {loss.where for loss in losses} == {"output.message.x", "output.y"}
+
+
+DETAILS: dict[str, tuple[dict[str, Any], bool]] = {
+    "the domain of the address": (SOURCE, False),
+    "another domain": ({"location": {"web": {"url": "https://e.x/a", "domain": "f.x"}}}, True),
+    "a place in search results": (
+        {"source": "https://e.x/a", "location": {"searchResultLocation": {"searchResultIndex": 0}}},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DETAILS)
+def test_what_a_source_says_beside_its_address_is_reported(name: str) -> None:
+    citation, reported = DETAILS[name]
+    losses = Losses()
+    body = reply({"citationsContent": {"content": [{"text": "So."}], "citations": [citation]}})
+    CONVERSE.decode_response(body, losses)
+    assert [loss.code for loss in losses] == ["citation.detail.dropped"] * reported
 
 
 ERRORS: dict[str, tuple[int, dict[str, Any], str, str]] = {

@@ -9,9 +9,20 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import GrammarError, UpstreamError, WireError
-from dragoman.core.events import fold
+from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart, fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import ExecutedCall, Foreign, Media, Reasoning, Response, State, Text, ToolCall
+from dragoman.core.model import (
+    Citation,
+    ExecutedCall,
+    Foreign,
+    Media,
+    Reasoning,
+    Response,
+    State,
+    Stop,
+    Text,
+    ToolCall,
+)
 from dragoman.protocols import codec
 
 CODEC = codec("gemini-interactions")
@@ -224,6 +235,10 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
         [CREATED, start(0, "thought"), delta(0, "text", text="a")],
         "a delta of type text",
     ),
+    "sources without a text": (
+        [CREATED, start(0, "model_output"), delta(0, "text_annotation_delta", annotations=[CITED])],
+        "without a text",
+    ),
     "an empty event": ([CREATED, {}], "an empty one"),
     "an open call at the end": ([CREATED, CALL_START, done("requires_action")], "while step [0] is open"),
     "another id": (
@@ -240,6 +255,21 @@ def test_the_grammar_refuses(events: list[Any], problem: str) -> None:
     with pytest.raises(GrammarError) as caught:
         check(events)
     assert problem in str(caught.value)
+
+
+def test_sources_of_an_empty_text_stand_behind_it() -> None:
+    """Of a server that tells the sources of nothing: readers add them to the text before them."""
+    source = Citation("https://a.test")
+    encoder = CODEC.stream_encoder(Losses(), None)
+    events = [
+        ResponseStart("i", "m"),
+        *(PartStart(0, Text()), PartDelta(0, citation=source), PartEnd(0)),
+        ResponseEnd(Stop("end")),
+    ]
+    frames = [frame for each in events for frame in encoder.feed(each)]
+    check([frame.data for frame in frames if frame.event != "done"])
+    deltas = [frame.data["delta"]["type"] for frame in frames if frame.event == "step.delta"]
+    assert deltas == ["text", "text_annotation_delta"]
 
 
 def check(events: list[Any]) -> None:

@@ -15,7 +15,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own, rows
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.losses import Losses, report_citations
+from dragoman.core.losses import Losses, report_citation_detail, report_citations
 from dragoman.core.model import (
     AnyPart,
     Citation,
@@ -82,8 +82,13 @@ def decode_content(content: Any, where: str, losses: Losses) -> tuple[AnyPart, .
     for i, block in enumerate(content):
         if is_object(block) and "cachePoint" in block and parts and not parts[-1].cache:
             parts[-1] = replace(parts[-1], cache=lifetime(block))
+            continue
+        part, before = decode_block(block, f"{where}[{i}]", losses), parts[-1] if parts else None
+        if isinstance(before, Text) and isinstance(part, Text) and part.citations and not part.text:
+            # Nova tells the sources of a text in a block behind it
+            parts[-1] = replace(before, citations=(*before.citations, *part.citations))
         else:
-            parts.append(decode_block(block, f"{where}[{i}]", losses))
+            parts.append(part)
     return tuple(parts)
 
 
@@ -283,10 +288,24 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
     web = location.get("web") if is_object(location) else None
     url = str(web.get("url") or "") if is_object(web) else fields.text("source")
     cited = "".join([str(item.get("text") or "") for item in rows(fields.rest.get("sourceContent"))])
+    title = fields.text("title")
     if not url.startswith("http"):
         losses.dropped(where, "This citation points into a document. Other protocols have none.", "citation")
         url = ""
-    return Citation(url, fields.text("title"), cited, where=where, extras=wire)
+    elif more := _unsaid(fields.rest, url):
+        report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(more)}.")
+    return Citation(url, title, cited, where=where, extras=wire)
+
+
+def _unsaid(citation: Wire, url: str) -> list[str]:
+    """What a citation of the web says beside its address, title and words; a domain repeats the address."""
+    more = [key for key in citation if key not in ("location", "sourceContent")]
+    location: Any = citation.get("location")
+    for kind, place in location.items() if is_object(location) else ():
+        said = place.items() if is_object(place) else ()
+        more += [key for key, value in said if key != "url" and not (key == "domain" and str(value) in url)]
+        more += [] if kind == "web" else [kind]
+    return more
 
 
 def encode_citation(citation: Citation) -> Wire:

@@ -27,14 +27,18 @@ from dragoman.protocols.bedrock_converse.parts import (
 )
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME, QUIET_REPLY, QUIET_USAGE, STOP, is_native
 
+_ROLE = frozenset({"role"})
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
     """Usage is decoded, and also kept in the extras: it goes back unchanged."""
     fields = Fields(body, "", PROTOCOL_NAME)
-    message = fields.need_fields("output").need_fields("message")
+    output = fields.need_fields("output")
+    message = output.need_fields("message")
     parts = decode_content(message.any("content") or [], "output.message.content", losses)
+    message.extras(losses, quiet=_ROLE)
+    output.extras(losses)
     called = any(isinstance(part, ToolCall) for part in parts)
     stop = decode_stop(fields.text("stopReason"), called, "stopReason", losses)
     counted = decode_usage(inner, losses) if (inner := fields.fields("usage")) else None

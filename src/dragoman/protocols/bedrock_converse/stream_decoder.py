@@ -3,12 +3,14 @@
     waiting   --messageStart, or any other event--> open           (ResponseStart)
     open      --contentBlockStart / Delta / Stop--> open
     open      --messageStop--> stopped
-    stopped   --metadata--> ended                                  (ResponseEnd)
-    waiting, open, stopped --an exception, end of input--> ended   (ResponseFailed)
+    stopped   --metadata, end of input--> ended                    (ResponseEnd)
+    waiting, open --end of input--> ended                          (ResponseFailed)
+    waiting, open, stopped --an exception--> ended                 (ResponseFailed)
 
-Only calls, results and images have a contentBlockStart: a text or a thought begins with its first delta. A
-call whose JSON is not complete at its contentBlockStop is *unsettled*: the next block or the stop reason ends
-it, as incomplete where the reply was cut.
+Only calls, results and images have a contentBlockStart: a text or a thought begins with its first delta. Two
+kinds of parts are *unsettled* at their contentBlockStop, and end with the next block or the stop reason: a
+call whose JSON is not complete, which was cut if the reply was, and a text, because Nova tells its sources in
+a block of their own behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from dragoman.core.events import (
     ResponseStart,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe
+from dragoman.core.fields import Fields, UnknownFields, describe, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Base64, Failure, Media, Reasoning, Stop, Text, ToolCall, Usage, Wire
@@ -37,6 +39,13 @@ from dragoman.protocols.bedrock_converse.errors import decode_exception
 from dragoman.protocols.bedrock_converse.parts import decode_citation, state_of
 from dragoman.protocols.bedrock_converse.response import CUT, decode_stop, decode_usage
 from dragoman.protocols.bedrock_converse.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_REPLY
+
+_EVENT = word_set("contentBlockIndex start delta p role")  # `p` is padding
+_KINDS = word_set("text toolUse toolResult reasoningContent citation image")
+_INSIDE = {  # a delta -> what is read in it
+    "toolUse": word_set("input"),
+    "reasoningContent": word_set("text signature redactedContent"),
+}
 
 
 class _StartedBlock:
@@ -55,7 +64,9 @@ class StreamDecoder:
         self._losses = losses
         self._begun = self._ended = self._called = False
         self._open: dict[int, _StartedBlock] = {}
-        self._unsettled: int | None = None  # a call whose block ended before its JSON did
+        self._unsettled: int | None = None  # a part whose block ended, but which has not
+        self._is_text = False  # whether that is one
+        self._report = UnknownFields(PROTOCOL_NAME, losses)
         self._stop: Stop | None = None
         self._extras: Wire = {}
 
@@ -72,12 +83,15 @@ class StreamDecoder:
     def close(self) -> Iterable[Event]:
         if self._ended:
             return ()
+        if self._stop:
+            return self._finish({})  # the reply is whole, only its usage is missing
         begun = () if self._begun else (ResponseStart("", ""),)
-        return (*begun, *self._fail(truncated("metadata" if self._stop else "messageStop")))
+        return (*begun, *self._fail(truncated("messageStop")))
 
     def _step(self, event: str, body: Wire) -> Iterable[Event]:
         match event:
             case "messageStart":
+                self._report(body, _EVENT, "")
                 return ()
             case "contentBlockStart":
                 return self._start_block(body)
@@ -97,6 +111,9 @@ class StreamDecoder:
 
     def _start_block(self, body: Wire) -> Iterable[Event]:
         index, start = _index(body), body.get("start")
+        self._report(body, _EVENT, "")
+        if is_object(start):
+            self._report(start, _KINDS, "start.")
         events = self._settle(complete=True)
         match start:
             case {"toolUse": {"type": "server_tool_use"}} | {"toolResult": _}:
@@ -121,10 +138,11 @@ class StreamDecoder:
         index, delta = _index(body), body.get("delta")
         if not is_object(delta):
             raise WireError(PROTOCOL_NAME, "delta", f"expected an object, got {describe(delta)}")
+        self._report_delta(body, delta)
         events: list[Event] = []
         block = self._open.get(index)
         if block is None:
-            events += self._settle(complete=True)
+            events += [] if self._is_text and "citation" in delta else self._settle(complete=True)
             block = self._open[index] = _StartedBlock()
         where = f"content[{index}]"
         match delta:
@@ -139,6 +157,8 @@ class StreamDecoder:
                 return [*events, *self._think(index, block, Fields(given, where, PROTOCOL_NAME))]
             case {"citation": given}:
                 citation = decode_citation(given, f"{where}.citations", self._losses)
+                if block.part is None and self._unsettled is not None:
+                    return [PartDelta(self._unsettled, citation=citation)]
                 begun = self._announce(index, block, Text, where)
                 return [*events, *begun, PartDelta(index, citation=citation)]
             case {"image": {"source": {"bytes": str(data)}}}:
@@ -151,13 +171,21 @@ class StreamDecoder:
                 )
                 return events
 
+    def _report_delta(self, body: Wire, delta: Wire) -> None:
+        self._report(body, _EVENT, "")
+        if len(delta) > 1:
+            self._report(delta, _KINDS, "delta.")
+        for kind, known in _INSIDE.items():
+            if is_object(inner := delta.get(kind)):
+                self._report(inner, known, f"delta.{kind}.")
+
     def _announce(
         self, index: int, block: _StartedBlock, kind: type[Text | Reasoning], where: str
     ) -> list[Event]:
         if block.part is not None:
             return []
         block.part = kind(where=where, extras=NO_EXTRAS)
-        return [PartStart(index, block.part)]
+        return [*self._settle(complete=True), PartStart(index, block.part)]
 
     def _think(self, index: int, block: _StartedBlock, fields: Fields) -> list[Event]:
         """The signature is a delta of its own, behind the text."""
@@ -184,13 +212,15 @@ class StreamDecoder:
             text = "".join(block.json)
             if text not in ("", "{}") and jsontext.is_complete(text):
                 return (PartEnd(index),)
-            self._unsettled = index
+        if isinstance(block.part, ToolCall | Text):
+            self._unsettled, self._is_text = index, isinstance(block.part, Text)
             return ()
         return (PartEnd(index),) if block.part is not None else ()
 
     def _settle(self, complete: bool) -> list[Event]:
-        index, self._unsettled = self._unsettled, None
-        return [] if index is None else [PartEnd(index, complete)]
+        index, is_text = self._unsettled, self._is_text
+        self._unsettled, self._is_text = None, False
+        return [] if index is None else [PartEnd(index, complete or is_text)]
 
     def _take_stop(self, body: Wire) -> Iterable[Event]:
         fields = Fields(body, "", PROTOCOL_NAME)

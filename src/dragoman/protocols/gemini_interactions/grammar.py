@@ -34,6 +34,7 @@ class Grammar:
         self._id: Any = None
         self._next = 0
         self._open: dict[Any, str] = {}  # index -> the type of the step that is open there
+        self._texts: set[Any] = set()  # the steps that have a text
 
     def feed(self, frame: Frame, /) -> Iterable[Frame]:
         if frame.data == b"[DONE]":
@@ -98,6 +99,8 @@ class Grammar:
             expect(whole, "a function_call without id, name or arguments")
         self._next += 1
         self._open[index] = step["type"]
+        if step.get("content"):
+            self._texts.add(index)
 
     def _delta(self, body: Wire) -> None:
         index, delta = body.get("index"), body.get("delta")
@@ -106,3 +109,6 @@ class Grammar:
         assert is_object(delta)
         kind, step = delta["type"], self._open[index]
         expect(step in _FILLS.get(kind, (kind,)), f"a delta of type {kind} in a step of type {step}")
+        expect(kind != "text_annotation_delta" or index in self._texts, f"{kind} without a text before it")
+        if kind == "text":
+            self._texts.add(index)

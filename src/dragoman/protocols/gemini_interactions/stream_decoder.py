@@ -32,7 +32,7 @@ from dragoman.core.events import (
     unfold,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import Fields, describe, rows, word_set
+from dragoman.core.fields import Fields, UnknownFields, describe, rows, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Media, Reasoning, Response, State, Stop, Text, ToolCall, Wire
@@ -121,7 +121,7 @@ class StreamDecoder:
         self._losses, self._servers = losses, StepsOfServers()
         self._open: dict[int, _Step] = {}
         self._seen: set[int] = set()  # places of all steps so far
-        self._reported: set[str] = set()  # fields of events and deltas that nobody else has
+        self._report = UnknownFields(PROTOCOL_NAME, losses)
         self._count = 0  # of parts
         self._started = self._ended = self._called = False
 
@@ -134,8 +134,7 @@ class StreamDecoder:
             raise WireError(PROTOCOL_NAME, "event_type", f"expected a string, got {describe(kind)}")
         if kind == "error" or (not kind and body.get("error")):
             return self._fail(body)
-        if not body.keys() <= _EVENT:
-            self._report(body, _EVENT, f"event {kind}.")
+        self._report(body, _EVENT, f"event {kind}.")
         if self._started:
             return self._next(kind, body)
         self._started = True
@@ -167,12 +166,6 @@ class StreamDecoder:
                     f"event {kind}", f"Only {PROTOCOL_NAME} has this event.", "event.unknown"
                 )
                 return ()
-
-    def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
-        """What only this protocol says, once for each name."""
-        for key in wire.keys() - known - self._reported:
-            self._reported.add(key)
-            self._losses.dropped(f"{where}{key}", f"Only {PROTOCOL_NAME} has this field.", "field.unknown")
 
     def _fail(self, body: Wire) -> Iterable[Event]:
         self._ended = True
@@ -232,7 +225,7 @@ class StreamDecoder:
         if not is_object(delta) or type(kind := delta.get("type")) is not str:
             raise WireError(PROTOCOL_NAME, "delta", f"expected an object with a type, got {describe(delta)}")
         step = self._open.get(at) or self._begin(at, _STEP_OF.get(kind, kind))
-        if kind in _PIECES and not delta.keys() <= _DELTA:
+        if kind in _PIECES:
             self._report(delta, _DELTA, f"{step.where}.")
         return self._fill(step, kind, delta)
 

@@ -163,7 +163,8 @@ class StreamEncoder:
                 return [frame for wire in blocks for frame in self._come_whole(part, wire)]
 
     def _end_cited(self, part: Text) -> Iterable[Frame]:
-        opened = () if self._is_open else self._open()
+        """Sources stand behind a text, if only an empty one: readers add them to it."""
+        opened = () if self._is_open else (*self._open(), self._delta({"type": "text", "text": ""}))
         notes = encode_annotations(replace(part, citations=tuple(self._citations)), self._losses)
         if not notes:
             return (*opened, self._stop())
