@@ -206,3 +206,15 @@ def test_system_text_inside_the_conversation_waits_for_results() -> None:
     kinds = [step["type"] for step in sent["input"]]
     assert kinds == ["user_input", "thought", "function_call", "function_result", "user_input", "user_input"]
     assert sent["input"][4]["content"][0]["text"] == "Now."
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [["list_tickets"], [{"tools": ["list_tickets"]}], [{"mode": "auto", "tools": ["list_tickets"]}]],
+    ids=["names", "objects", "with a mode"],
+)
+def test_the_tools_that_a_server_may_offer_reach_other_protocols(allowed: list[Any]) -> None:
+    server = {"type": "mcp_server", "name": "t", "url": "https://a.test/mcp", "allowed_tools": allowed}
+    exchange = dragoman.Exchange("gemini-interactions", "openai-responses")
+    sent = exchange.request({"model": "m", "input": "x", "tools": [server], "store": False})
+    assert sent["tools"][0]["allowed_tools"] == ["list_tickets"]

@@ -78,10 +78,14 @@ def _decode_mcp(fields: Fields, losses: Losses) -> dict[str, Any]:
         if value := fields.any(key):
             settings[name] = value
     allowed: list[str] = []
-    for i, entry in enumerate(rows(fields.any("allowed_tools"))):
+    for i, entry in enumerate(fields.list("allowed_tools") or ()):
+        if isinstance(entry, str):  # as Google's cookbook writes them
+            allowed.append(entry)
+            continue
         inner = Fields(entry, f"{fields.path('allowed_tools')}[{i}]", PROTOCOL_NAME)
         allowed += [str(name) for name in inner.list("tools") or ()]
-        inner.extras(losses, quiet=_AUTO if entry.get("mode") == "auto" else NOTHING, topic="hosted.setting")
+        auto = inner.rest.get("mode") == "auto"
+        inner.extras(losses, quiet=_AUTO if auto else NOTHING, topic="hosted.setting")
     return settings | ({"allowed": allowed} if allowed else {})
 
 
