@@ -3,7 +3,9 @@
 It walks the types of requests, replies and stream events, and collects the names of their fields and the
 words that tell kinds apart (`type: web_search_call`). A name that stands in no code of the protocol's folder
 is not taken: it goes back to its own protocol as it came, and is a reported loss elsewhere. Whoever has read
-about such a name and left it so adds it to tools/wire_watch.toml (`--accept` writes all of them).
+about such names and left them so adds them to tools/wire_watch.toml, under the reason:
+
+    python tools/wire_watch.py --accept "Why they mean nothing to other protocols"
 
 Exit code 1: there is something new. `make wire-watch` installs the newest SDKs first.
 """
@@ -14,9 +16,10 @@ import argparse
 import ast
 import re
 import sys
+import textwrap
 import tomllib
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -26,10 +29,11 @@ from typing import Any, Literal, Union
 ROOT = Path(__file__).parent.parent
 PROTOCOLS = ROOT / "src" / "dragoman" / "protocols"
 ACCEPTED = ROOT / "tools" / "wire_watch.toml"
-_HEADER = """# What the SDKs name and our code does not: what was there when the watch began (November
-# 2026), and what was accepted since. Such a field or part goes back to its own protocol unchanged, and is a
-# reported loss elsewhere. `python tools/wire_watch.py --accept` adds what is new.
+_HEADER = """# What the SDKs name and our code does not, below the reason. Such a field or part goes back to
+# its own protocol unchanged, and is a reported loss elsewhere. `python tools/wire_watch.py --accept REASON`
+# adds what is new, and takes out what our code names by now.
 """
+_WIDTH = 110
 # Fields whose words tell kinds of parts, events and ends apart
 TELLING = frozenset({"type", "role", "status", "stop_reason", "finish_reason", "finishReason", "stopReason"})
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -74,6 +78,15 @@ WIRES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             "google.genai.types:GenerateContentResponse",
         ),
     ),
+    "gemini-interactions": (
+        "google-genai",
+        ("gemini_interactions", "google.py"),
+        (
+            "google.genai._gaos.types.interactions.createmodelinteraction:CreateModelInteraction",
+            "google.genai._gaos.types.interactions.interaction:Interaction",
+            "google.genai._gaos.types.interactions.interactionsseevent:InteractionSSEEvent",
+        ),
+    ),
     "bedrock-converse": (
         "botocore",
         ("bedrock_converse", "aws.py"),
@@ -84,14 +97,22 @@ WIRES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 
 def new_names(wire: str) -> list[str]:
     """The names that neither our code nor the list of accepted ones knows."""
-    _, folders, roots = WIRES[wire]
-    found = set(names_of(roots))
-    known = {word for folder in folders for word in named_in(PROTOCOLS / folder)}
-    accepted = set(accepted_names().get(wire, ()))
-    return sorted(name for name in found - accepted if name.rpartition(": ")[2] not in known)
+    accepted = {name for names in accepted_names().get(wire, {}).values() for name in names}
+    return [name for name in unread_names(wire) if name not in accepted]
 
 
-def accepted_names() -> dict[str, list[str]]:
+def unread_names(wire: str) -> list[str]:
+    """The names that our code does not know."""
+    known = known_names(wire)
+    return sorted(name for name in {*names_of(WIRES[wire][2])} if name.rpartition(": ")[2] not in known)
+
+
+def known_names(wire: str) -> set[str]:
+    return {word for folder in WIRES[wire][1] for word in named_in(PROTOCOLS / folder)}
+
+
+def accepted_names() -> dict[str, dict[str, list[str]]]:
+    """wire -> reason -> names"""
     return tomllib.loads(ACCEPTED.read_text("utf-8")) if ACCEPTED.exists() else {}
 
 
@@ -197,30 +218,45 @@ def _names_of_shapes(operation: str) -> Iterator[str]:
             waiting.append(shape.member if shape.type_name == "list" else shape.value)
 
 
-def accept(names: Callable[[str], list[str]]) -> None:
-    """Adds what is new to the list."""
-    accepted = accepted_names()
-    lines = [_HEADER]
+def accept(reason: str) -> None:
+    """Adds what is new under its reason, and takes out what is read by now."""
+    lines, accepted = [_HEADER], accepted_names()
     for wire in WIRES:
-        listed = sorted({*accepted.get(wire, ()), *names(wire)})
-        lines += [f"{wire} = [", *(f'    "{name}",' for name in listed), "]", ""]
+        groups = accepted.get(wire, {})
+        if new := new_names(wire):
+            groups[reason] = groups.get(reason, []) + new
+        unread = {*unread_names(wire)}
+        lines.append(f"[{wire}]")
+        for why, names in groups.items():
+            lines += _group(why, sorted({*names} & unread))
+        lines.append("")
     ACCEPTED.write_text("\n".join(lines).rstrip() + "\n", "utf-8")
+
+
+def _group(why: str, names: list[str]) -> list[str]:
+    text = textwrap.wrap(
+        ", ".join(f'"{name.replace(" ", _NO_BREAK)}"' for name in names), _WIDTH - 4, break_on_hyphens=False
+    )
+    listed = [f"    {line.replace(_NO_BREAK, ' ')}" for line in text]
+    return [f'"{why}" = [', *listed, "]"] if names else []
+
+
+_NO_BREAK = "\0"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--accept", action="store_true", help="add what is new to tools/wire_watch.toml")
-    if parser.parse_args().accept:
-        accept(new_names)
+    parser.add_argument("--accept", metavar="REASON", help="add what is new to tools/wire_watch.toml")
+    if reason := parser.parse_args().accept:
+        accept(reason)
         return 0
-    any_new = False
-    for wire, (package, _, _) in WIRES.items():
-        names = new_names(wire)
+    found = {wire: new_names(wire) for wire in WIRES}  # all of them before the first line of the report
+    for wire, names in found.items():
+        package = WIRES[wire][0]
         print(f"## {wire} ({package} {version(package)}): {len(names) or 'nothing'} new")
         for name in names:
             print(f"- `{name}`")
-        any_new = any_new or bool(names)
-    return 1 if any_new else 0
+    return 1 if any(found.values()) else 0
 
 
 if __name__ == "__main__":
