@@ -234,5 +234,5 @@ def test_an_upstream_that_forgets() -> None:
 
 
 def test_only_upstreams_keep_conversations() -> None:
-    with pytest.raises(dragoman.ConfigError, match="unknown protocol 'qwen-chat'"):
+    with pytest.raises(dragoman.ConfigError, match="Unknown protocol 'qwen-chat'"):
         Exchange("qwen-chat", "openai-chat")

@@ -73,7 +73,7 @@ def test_check_names_a_mistake(run: Any):
     result = run("check", file=FILE.replace("dialect", "dialekt"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "dragoman: dragoman.toml:5: providers.near.dialekt: unknown key; did you mean dialect?\n"
+        "dragoman: dragoman.toml:5: providers.near.dialekt: Unknown key 'dialekt'. Did you mean 'dialect'?\n"
     )
 
 
@@ -81,8 +81,8 @@ def test_check_names_all_mistakes_at_once(run: Any):
     result = run("check", file=FILE.replace("dialect", "dialekt") + 'other = "gorq:x"\n')
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [
-        "dragoman: dragoman.toml:5: providers.near.dialekt: unknown key; did you mean dialect?",
-        "dragoman: dragoman.toml:10: models.other: unknown provider 'gorq'; did you mean groq?",
+        "dragoman: dragoman.toml:5: providers.near.dialekt: Unknown key 'dialekt'. Did you mean 'dialect'?",
+        "dragoman: dragoman.toml:10: models.other: Unknown provider 'gorq'. Did you mean 'groq'?",
     ]
 
 

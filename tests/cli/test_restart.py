@@ -55,7 +55,7 @@ def test_a_broken_file_keeps_the_old_configuration(tmp_path: Path, workers: str)
         file.write_text('[server]\nkeys = ["new-key-2"]\nprot = 1\n')
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: "the old one stays in force" in log.read_text())
-        assert "dragoman.toml:3: server.prot: unknown key; did you mean port?" in log.read_text()
+        assert "dragoman.toml:3: server.prot: Unknown key 'prot'. Did you mean 'port'?" in log.read_text()
         assert status(url, "old-key-1") == 200
 
 

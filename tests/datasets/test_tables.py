@@ -178,7 +178,7 @@ def test_the_report_counts_and_names_rows() -> None:
 def test_a_column_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match="no column 'messages': the table has a, b"):
         translate(pa.table({"a": [1], "b": [2]}), "openai-chat", "anthropic")
-    with pytest.raises(ConfigError, match="unknown layout 'shargpt'"):
+    with pytest.raises(ConfigError, match="Unknown layout 'shargpt'"):
         translate(pa.table({"a": [1]}), "shargpt", "anthropic")
 
 

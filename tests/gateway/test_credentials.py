@@ -244,7 +244,7 @@ def replace_tries(provider: Provider) -> Provider:
 
 WRONG = {
     "a protocol that misses a value": ("", "providers.one.credentials: missing: id"),
-    "an unknown field": ('[providers.one.credentials]\nkay = "x"', "unknown key; did you mean key?"),
+    "an unknown field": ('[providers.one.credentials]\nkay = "x"', "Unknown key 'kay'. Did you mean 'key'?"),
     "a key said twice": (
         'api_key = "a"\n[providers.one.credentials]\nkey = "b"',
         "providers.one.api_key: credentials.key says the same: leave one of them out",

@@ -327,7 +327,7 @@ def test_the_configuration() -> None:
     assert not config.hosted.mcp.enabled
     assert "secret" in [*secrets_of(config)]
     assert load("", {}).hosted is None
-    with pytest.raises(ConfigError, match="unknown key"):
+    with pytest.raises(ConfigError, match="Unknown key"):
         load("[hosted]\nhops = 3\n", {})
 
 

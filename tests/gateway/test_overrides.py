@@ -96,7 +96,7 @@ def test_another_spelling_of_a_setting_does_not_stay_beside_it():
 WRONG = {
     "a setting that is none": (
         "set = { temprature = 1 }",
-        "models.a.set.temprature: unknown setting; did you mean temperature?",
+        "models.a.set.temprature: Unknown setting 'temprature'. Did you mean 'temperature'?",
     ),
     "a value of another type": (
         'default = { max_tokens = "many" }',

@@ -44,7 +44,7 @@ def test_an_unknown_route(stand: Stand, path: str) -> None:
     got = send(stand.url, "POST", path, b"{}")
     failure = got.failure(UNKNOWN[path])
     assert (got.status, failure.kind) == (404, "not_found")
-    assert failure.message.startswith(f"no such route: POST {path}; the nearest is ")
+    assert failure.message.startswith(f"There is no POST {path}. Did you mean ")
 
 
 NEAREST = {
@@ -63,12 +63,12 @@ def test_a_typo_gets_the_route_that_was_meant_and_a_line_in_the_log(method: str,
         got = send(stand.url, method, path, body, headers={"accept": "*/*"})
         refused = send(stand.url, "DELETE", "/v1/chat/completions")
         wait_until(lambda: len(stand.records) == 2)
-    message = f"no such route: {method} {path}; the nearest is {NEAREST[method, path]}"
+    message = f"There is no {method} {path}. Did you mean {NEAREST[method, path]}?"
     assert message in got.body.decode()
     lines = [(line["action"], line["status"], line["error"]) for line in stand.records]
     assert lines == [
         ("unknown", 404, message),
-        ("unknown", 405, "DELETE is not allowed on /v1/chat/completions; allowed: POST"),
+        ("unknown", 405, "DELETE is not allowed on /v1/chat/completions. Use POST."),
     ]
     assert refused.status == 405
 
@@ -99,7 +99,7 @@ def test_a_known_path_with_another_method(
 ) -> None:
     got = send(stand.url, method, path, b"" if method == "GET" else b"{}")
     assert (got.status, got.headers["allow"]) == (405, allow)
-    assert got.failure(protocol).message == f"{method} is not allowed on {path}; allowed: {allow}"
+    assert got.failure(protocol).message == f"{method} is not allowed on {path}. Use {allow}."
 
 
 SPELLINGS = {

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from dragoman.cli.settings import config_option, settings_of
+from dragoman.core.errors import describe_unknown
 from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
@@ -53,7 +54,7 @@ def _print_priced(config: Config, name: str | None) -> int:
     for each in names:
         provider = config.providers.get(each) or known().get(each)
         if provider is None:
-            raise click.UsageError(f"there is no provider {each!r}; known: {', '.join(known())}")
+            raise click.UsageError(describe_unknown("provider", each, sorted({*config.providers, *known()})))
         for model in list_priced(each):
             click.echo(f"{each}:{model}  {summary(provider.profile(model))}")
     return 0

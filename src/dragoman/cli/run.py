@@ -16,10 +16,11 @@ from dragoman.cli.agents.launch import RunLog, environment_of, run_agent, tempor
 from dragoman.cli.models import summary
 from dragoman.cli.options import collect
 from dragoman.cli.settings import config_option, file_in_force, settings_of
+from dragoman.core.errors import describe_unknown
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, ModelTarget
 from dragoman.gateway.upstreams.routing import Target, UnknownModel, find_provider, matching_row, route
-from dragoman.profiles import describe_unknown, known
+from dragoman.profiles import known
 
 EXAMPLES = """\b
 Examples:
@@ -142,7 +143,7 @@ def _refuse_unknown_provider(model: str, config: Config) -> None:
     """`route` takes a name with an unknown prefix for a model with a colon in it, as Ollama has them."""
     name, colon, _ = model.partition(":")
     if colon and not find_provider(config, name) and name not in known() and not matching_row(config, model):
-        raise click.UsageError(describe_unknown(name, {*config.providers, *known()}))
+        raise click.UsageError(describe_unknown("provider", name, sorted({*config.providers, *known()})))
 
 
 def _refuse_other_vendor(agent: AgentProgram, target: Target) -> None:

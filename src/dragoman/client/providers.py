@@ -16,7 +16,7 @@ from dragoman import __version__
 from dragoman.client.background import close_with_loop, wait_for
 from dragoman.core.codec import Codec, OutgoingRequest
 from dragoman.core.credentials import Credential, CredentialSource
-from dragoman.core.errors import ConfigError, UpstreamError
+from dragoman.core.errors import ConfigError, UpstreamError, describe_unknown
 from dragoman.core.model import Failure
 from dragoman.core.model_profile import ModelProfile, Price
 from dragoman.credentials import credential_source
@@ -30,7 +30,6 @@ from dragoman.profiles import (
     ProviderSettings,
     Surface,
     bare_model,
-    describe_unknown,
     find_server,
     find_vendor,
     profile_of,
@@ -234,7 +233,7 @@ def find_provider(name: str) -> Provider:
     known = known_providers()
     if name not in known:
         raise ConfigError(
-            f"{describe_unknown(name, known)} "
+            f"{describe_unknown('provider', name, sorted(known))} "
             "Define others as Provider(name, protocol=…, base_url=…), or under [providers.NAME]."
         )
     key, url = known[name].key_from(os.environ), known[name].url_in(os.environ)

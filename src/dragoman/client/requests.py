@@ -21,7 +21,7 @@ from dragoman.client.setting_types import OTHER_NAMES, check_settings
 from dragoman.client.tools import Tool, ToolLike, declare_tool, tools_of
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest, ProtocolLimits
-from dragoman.core.errors import ConfigError, DragomanError, UpstreamError, WireError
+from dragoman.core.errors import ConfigError, DragomanError, UpstreamError, WireError, describe_unknown
 from dragoman.core.fields import read_body
 from dragoman.core.jsontext import TOO_DEEP, is_object
 from dragoman.core.losses import Losses, Strictness
@@ -143,8 +143,8 @@ def _settings(settings: Mapping[str, Any]) -> Settings:
         return Settings()
     unknown = [name for name in given if name not in _SETTINGS]
     if unknown:
-        known = ", ".join(sorted((*_OWN, *_SETTINGS)))
-        raise ConfigError(f"unknown setting {unknown[0]!r}; known: {known}; others go into `extra`")
+        problem = describe_unknown("setting", unknown[0], sorted((*_OWN, *_SETTINGS)))
+        raise ConfigError(f"{problem} What only one provider knows goes into `extra`.")
     if "stop" in given:
         given["stop"] = (given["stop"],) if isinstance(given["stop"], str) else tuple(given["stop"])
     if "output" in given:

@@ -10,6 +10,8 @@ DragomanError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self, cast
 
 if TYPE_CHECKING:
@@ -45,6 +47,14 @@ class WireError(DragomanError):
 
 class GrammarError(DragomanError):
     """A stream that breaks the order of events its protocol demands."""
+
+
+def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """`Unknown provider 'gorq'. Did you mean 'groq'?`: the one wording for a name that nobody has."""
+    listed = list(known)
+    close = get_close_matches(name, listed, 1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(listed)}."
+    return f"Unknown {what} {name!r}. {hint}"
 
 
 def expect(holds: bool, problem: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.datasets import sharegpt
@@ -59,5 +59,5 @@ def layout(name: str) -> Layout:
     if name in LAYOUTS:
         return LAYOUTS[name]
     if name not in names():
-        raise ConfigError(f"unknown layout {name!r}. Known: {', '.join(layout_names())}")
+        raise ConfigError(describe_unknown("layout", name, layout_names()))
     return Layout(codec(name).turns, name, ("tools",))

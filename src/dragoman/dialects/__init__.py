@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.core.events import EventStage
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyTool
@@ -44,7 +44,7 @@ def dialect(name: str) -> Dialect:
         return import_module(f"dragoman.dialects.{_FILES[name]}").DIALECT
     if name in _outside():
         return _outside()[name].load()
-    raise ConfigError(f"unknown dialect {name!r}; known: {', '.join(names())}")
+    raise ConfigError(describe_unknown("dialect", name, names()))
 
 
 @cache

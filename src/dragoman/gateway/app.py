@@ -443,12 +443,12 @@ class Gateway:
         method, path = incoming.method, incoming.path
         if others := self._routes.methods(path):
             allow = ", ".join(sorted(others))
-            problem = f"{method} is not allowed on {path}; allowed: {allow}"
+            problem = f"{method} is not allowed on {path}. Use {allow}."
             endpoint, headers = next(iter(others.values())), [(b"allow", allow.encode())]
             failure = Failure("bad_request", problem, 405)
         else:
             nearest, endpoint = self._routes.nearest(method, path, incoming.headers)
-            problem = f"no such route: {method} {path}; the nearest is {nearest.method} {nearest.path}"
+            problem = f"There is no {method} {path}. Did you mean {nearest.method} {nearest.path}?"
             failure, headers = Failure("not_found", problem, 404, UNKNOWN_ROUTE), None
         client = endpoint.client
         record = ExchangeRecord(request_id, client.name, "unknown", address=incoming.address)

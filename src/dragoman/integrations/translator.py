@@ -17,7 +17,14 @@ from dragoman.client.providers import Model, Provider, model_of
 from dragoman.core import jsontext
 from dragoman.core.codec import Framing, OutgoingRequest
 from dragoman.core.credentials import Credential
-from dragoman.core.errors import ConfigError, DragomanError, LossError, UpstreamError, WireError
+from dragoman.core.errors import (
+    ConfigError,
+    DragomanError,
+    LossError,
+    UpstreamError,
+    WireError,
+    describe_unknown,
+)
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Failure, Wire
 from dragoman.core.token_estimate import estimate_tokens
@@ -326,7 +333,7 @@ def _router(model: Routing | None) -> Callable[[str], str | Model]:
 
             def look_up(requested: str) -> str | Model:
                 if requested not in rows and "*" not in rows:
-                    raise ConfigError(f"there is no model {requested!r}; the models are: {', '.join(rows)}")
+                    raise ConfigError(describe_unknown("model", requested, rows))
                 return rows.get(requested) or rows["*"]
 
             return look_up

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -22,7 +21,6 @@ __all__ = [
     "ProviderSettings",
     "Surface",
     "bare_model",
-    "describe_unknown",
     "find_server",
     "find_vendor",
     "http_url",
@@ -230,14 +228,6 @@ def known() -> dict[str, ProviderSettings]:
         )
         for name, row in server_tables().items()
     }
-
-
-def describe_unknown(name: str, providers: Iterable[str]) -> str:
-    """The error for a provider that is none of `providers`."""
-    listed = sorted(providers)
-    close = get_close_matches(name, listed, 1)
-    meant = f" Did you mean {close[0]!r}?" if close else ""
-    return f"Unknown provider {name!r}.{meant} Known: {', '.join(listed)}."
 
 
 def split_model(name: str) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from importlib import import_module
 from types import ModuleType
 
 from dragoman.core.codec import Codec
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.serving.protocol import Protocol
 from dragoman.serving.routes import Route
 from dragoman.serving.server import ProtocolServer
@@ -95,5 +95,5 @@ sys.modules[__name__].__class__ = _ProtocolsPackage
 
 def _load(name: str, folders: dict[str, str]) -> Protocol:
     if name not in folders:
-        raise ConfigError(f"unknown protocol {name!r}; known: {', '.join(folders)}")
+        raise ConfigError(describe_unknown("protocol", name, folders))
     return import_module(f"dragoman.protocols.{folders[name]}").PROTOCOL

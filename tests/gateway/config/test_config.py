@@ -113,19 +113,27 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         "dragoman.toml:3: cannot overwrite a value",
     ),
     "no TOML, to the end": ('[server]\nhost = "x', {}, "dragoman.toml:2: "),
-    "an unknown table": ("[sever]\n", {}, "dragoman.toml:1: sever: unknown key; did you mean server?"),
+    "an unknown table": (
+        "[sever]\n",
+        {},
+        "dragoman.toml:1: sever: Unknown key 'sever'. Did you mean 'server'?",
+    ),
     "a key beside the tables": (
         "port = 1\n",
         {},
-        "dragoman.toml:1: port: unknown key; known: server, limits, keys, store, log",
+        "dragoman.toml:1: port: Unknown key 'port'. Known: server, limits, keys, store, log",
     ),
     "no table": ("server = 5\n", {}, "dragoman.toml:1: server: expected a table"),
     "an unknown key": (
         "[server]\n\nprot = 1\n",
         {},
-        "dragoman.toml:3: server.prot: unknown key; did you mean port?",
+        "dragoman.toml:3: server.prot: Unknown key 'prot'. Did you mean 'port'?",
     ),
-    "nothing like it": ("[store]\nxyzzy = 1\n", {}, "dragoman.toml:2: store.xyzzy: unknown key; known: url"),
+    "nothing like it": (
+        "[store]\nxyzzy = 1\n",
+        {},
+        "dragoman.toml:2: store.xyzzy: Unknown key 'xyzzy'. Known: url",
+    ),
     "not a number": (
         '[server]\nport = "http"\n',
         {},
@@ -196,27 +204,27 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a provider with a typo": (
         '[providers.google]\nprotocl = "gemini"\n',
         {},
-        "dragoman.toml:2: providers.google.protocl: unknown key; did you mean protocol?",
+        "dragoman.toml:2: providers.google.protocl: Unknown key 'protocl'. Did you mean 'protocol'?",
     ),
     "a provider without a protocol": (
         '\n[providers.mine]\nbase_url = "http://x"\n',
         {},
-        "dragoman.toml:2: providers.mine.protocol: missing; known: openai-chat",
+        "dragoman.toml:2: providers.mine.protocol: The protocol is missing. Known: openai-chat",
     ),
     "a protocol that is nearly one": (
         '[providers.mine]\nprotocol = "qwen_chat"\nbase_url = "http://x"\n',
         {},
-        "dragoman.toml:2: providers.mine.protocol: unknown protocol 'qwen_chat'; did you mean qwen-chat?",
+        "dragoman.toml:2: providers.mine.protocol: Unknown protocol 'qwen_chat'. Did you mean 'qwen-chat'?",
     ),
     "an unknown protocol": (
         LOCAL.replace("openai-chat", "openai-chatt"),
         {},
-        "dragoman.toml:2: providers.local.protocol: unknown protocol 'openai-chatt'; did you mean",
+        "dragoman.toml:2: providers.local.protocol: Unknown protocol 'openai-chatt'. Did you mean",
     ),
     "an unknown dialect": (
         LOCAL + 'dialect = "hermez"\n',
         {},
-        "dragoman.toml:4: providers.local.dialect: unknown dialect 'hermez'; did you mean hermes?",
+        "dragoman.toml:4: providers.local.dialect: Unknown dialect 'hermez'. Did you mean 'hermes'?",
     ),
     "no address": (
         '[providers.mine]\nprotocol = "gemini"\n',
@@ -261,12 +269,12 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a timeout with a typo": (
         LOCAL + "[providers.local.timeouts]\nidel = 5\n",
         {},
-        "dragoman.toml:5: providers.local.timeouts.idel: unknown key; did you mean idle?",
+        "dragoman.toml:5: providers.local.timeouts.idel: Unknown key 'idel'. Did you mean 'idle'?",
     ),
     "a timeout with a typo, in one line": (
         LOCAL + "timeouts = { idel = 5 }\n",
         {},
-        "dragoman.toml:4: providers.local.timeouts.idel: unknown key; did you mean idle?",
+        "dragoman.toml:4: providers.local.timeouts.idel: Unknown key 'idel'. Did you mean 'idle'?",
     ),
     "no time": (
         LOCAL + "timeouts = { idle = 0 }\n",
@@ -297,7 +305,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a limit of a key with a typo": (
         '[keys.a]\nkey = "x"\nconcurency = 1\n',
         {},
-        "dragoman.toml:3: keys.a.concurency: unknown key; did you mean concurrency?",
+        "dragoman.toml:3: keys.a.concurency: Unknown key 'concurency'. Did you mean 'concurrency'?",
     ),
     "a negative limit": (
         "[limits]\nin_flight = -1\n",
@@ -378,7 +386,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "an unknown provider": (
         '[models]\n"a.b" = "grok:x"\n',
         {},
-        "dragoman.toml:2: models.a.b: unknown provider 'grok'; did you mean groq?",
+        "dragoman.toml:2: models.a.b: Unknown provider 'grok'. Did you mean 'groq'?",
     ),
     "in a variable": (
         "",
@@ -388,12 +396,12 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a variable with a typo": (
         "",
         {"DRAGOMAN_SERVER__PROT": "1"},
-        "DRAGOMAN_SERVER__PROT: unknown key; did you mean port?",
+        "DRAGOMAN_SERVER__PROT: Unknown key 'prot'. Did you mean 'port'?",
     ),
     "a variable of no table": (
         "",
         {"DRAGOMAN_SEVER__PORT": "1"},
-        "DRAGOMAN_SEVER__PORT: unknown section sever; did you mean server?",
+        "DRAGOMAN_SEVER__PORT: Unknown section 'sever'. Did you mean 'server'?",
     ),
     "a variable that is no TOML": ("", {"DRAGOMAN_MODELS": "{x"}, "DRAGOMAN_MODELS: "),
     "a variable that is no table": ("", {"DRAGOMAN_MODELS": "x"}, "DRAGOMAN_MODELS: expected a table"),
@@ -405,7 +413,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "one part by file, one by variable": (
         "",
         {"DRAGOMAN_PROVIDERS__MINE__BASE_URL": "http://x"},
-        "dragoman.toml: providers.mine.protocol: missing",
+        "dragoman.toml: providers.mine.protocol: The protocol is missing",
     ),
 }
 

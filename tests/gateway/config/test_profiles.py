@@ -87,7 +87,9 @@ def test_a_pattern_that_keeps_the_name_describes_the_names_that_fit_it():
 
 
 MISTAKES = {
-    'x = { to = "ollama:m", imagess = false }': "models.x.imagess: unknown key; did you mean images?",
+    'x = { to = "ollama:m", imagess = false }': (
+        "models.x.imagess: Unknown key 'imagess'. Did you mean 'images'?"
+    ),
     'x = { to = "ollama:m", efforts = ["lo"] }': "models.x.efforts[0]: invalid enum value 'lo'",
     'x = { to = "ollama:m", like = 5 }': "models.x.like: expected the name of a model",
     'x = { to = "ollama:m", context_window = "big" }': "models.x.context_window: expected a whole number",

@@ -151,7 +151,7 @@ MISTAKES = {
     ),
     "an unknown value": (
         'credentials = [{ id = "A", secrt = "s" }]',
-        "providers.aws.credentials[0].secrt: unknown key; did you mean secret?",
+        "providers.aws.credentials[0].secrt: Unknown key 'secrt'. Did you mean 'secret'?",
     ),
 }
 

@@ -174,7 +174,7 @@ WRONG = {
     'protocol = "anthropic"\nsurfaces = []': "expected at least one surface",
     f'base_url = "http://h"\nsurfaces = [{CLAUDE_ROW}]': "stands instead of protocol and base_url",
     f"surfaces = [{CLAUDE_ROW}, {CLAUDE_ROW}]": "a protocol is there twice",
-    'surfaces = [{ protocol = "antropic", base_url = "http://h" }]': "unknown protocol 'antropic'",
+    'surfaces = [{ protocol = "antropic", base_url = "http://h" }]': "Unknown protocol 'antropic'",
     'surfaces = [{ protocol = "anthropic", base_url = "http://h/v1" }]': "leave out /v1 at the end",
     f'surfaces = [{CLAUDE_ROW}, {{ protocol = "openai-chat", base_url = "" }}]': "missing",
 }

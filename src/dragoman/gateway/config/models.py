@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.core.errors import describe_unknown
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Settings
 from dragoman.core.model_profile import ModelProfile
 from dragoman.core.overrides import NAMES as SETTING_NAMES
 from dragoman.core.overrides import PARALLEL, Overrides
-from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
+from dragoman.gateway.config.source import ConfigSource, Path
 from dragoman.gateway.config.tables import TargetTable
 from dragoman.profiles import (
     ProfileRow,
@@ -126,8 +127,7 @@ def _settings(source: ConfigSource, where: Path, given: Any) -> dict[str, Any]:
         return {}
     for name in given:
         if name not in SETTING_NAMES:
-            hint = did_you_mean(name, SETTING_NAMES) or f"; known: {', '.join(SETTING_NAMES)}"
-            source.note(source.wrong((*where, name), f"unknown setting{hint}"))
+            source.note(source.wrong((*where, name), describe_unknown("setting", name, SETTING_NAMES)))
     plain = {name: value for name, value in given.items() if name != PARALLEL and name in SETTING_NAMES}
     settings = source.convert(where, plain, Settings)
     values: dict[str, Any] = {name: getattr(settings, name) for name in plain}
@@ -170,5 +170,5 @@ def _target(
         name = find_vendor(name) or name
     named = {*providers, *known(), *source.table("providers")}  # one that is a mistake itself is there too
     if name not in named:
-        raise source.wrong(where, f"unknown provider {name!r}{did_you_mean(name, named)}")
+        raise source.wrong(where, describe_unknown("provider", name, named))
     return ModelTarget(name, bare_model(name, model))

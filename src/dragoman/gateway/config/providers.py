@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.core.credentials import Credential
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.core.jsontext import is_object
 from dragoman.core.transport import Timeouts
 from dragoman.dialects import names as dialect_names
 from dragoman.gateway.config.credentials import has_pool, read_credentials, read_pool, usual_key
 from dragoman.gateway.config.models import OVERRIDES, read_overrides, read_profile
-from dragoman.gateway.config.source import ConfigSource, Path, did_you_mean
+from dragoman.gateway.config.source import ConfigSource, Path
 from dragoman.gateway.config.tables import ProviderTable, SurfaceTable, TimeoutsTable
 from dragoman.profiles import ProfileRow, ProviderSettings, Surface, http_url, known
 from dragoman.protocols import upstream, upstream_names
@@ -75,7 +75,9 @@ def _provider(source: ConfigSource, name: str, row: Any) -> ProviderSettings:
     if source.is_mistaken(where):  # a key that is missing may be the one that is misspelt
         return provider
     if not provider.protocol:
-        raise source.wrong((*where, "protocol"), f"missing; known: {', '.join(upstream_names())}")
+        raise source.wrong(
+            (*where, "protocol"), f"The protocol is missing. Known: {', '.join(upstream_names())}"
+        )
     if not provider.base_url:
         provider = _at_made_url(source, where, provider, options)
     if has_pool(table):
@@ -176,8 +178,7 @@ def _check_names(source: ConfigSource, where: Path, provider: ProviderSettings) 
         ("dialect", provider.dialect, dialect_names()),
     ):
         if value and value not in allowed:
-            problem = f"unknown {key} {value!r}{did_you_mean(value, allowed)}"
-            source.note(source.wrong((*where, key), f"{problem}; known: {', '.join(allowed)}"))
+            source.note(source.wrong((*where, key), describe_unknown(key, value, allowed)))
 
 
 def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) -> None:

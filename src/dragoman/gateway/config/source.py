@@ -13,12 +13,11 @@ import re
 import tomllib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.core.jsontext import is_object
 from dragoman.gateway.config.tables import SECTIONS
 from dragoman.profiles import known
@@ -158,7 +157,7 @@ class ConfigSource:
         path = self._path(variable)
         self._variables[path] = variable
         if path[0] not in SECTIONS:
-            raise self.wrong(path, f"unknown section {path[0]}{did_you_mean(path[0], SECTIONS)}")
+            raise self.wrong(path, describe_unknown("section", path[0], SECTIONS))
         table = self._table
         for word in path[:-1]:
             inner = table.setdefault(word, {})
@@ -187,11 +186,6 @@ class ConfigSource:
         return tuple(words)
 
 
-def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    close = get_close_matches(word, list(allowed), 1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
 def _is_setting(name: str) -> bool:
     return name.startswith(_PREFIX) and ("__" in name or name == "DRAGOMAN_MODELS")
 
@@ -209,8 +203,7 @@ def _parse(text: str, path: str) -> dict[str, Any]:
 def _check_keys(source: ConfigSource, where: Path, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
     for key in table:
         if key not in allowed:
-            hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
-            source.note(source.wrong((*where, key), f"unknown key{hint}"))
+            source.note(source.wrong((*where, key), describe_unknown("key", key, allowed)))
 
 
 _WORDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -121,8 +122,11 @@ def _route_without_row(config: Config, requested: str) -> tuple[Target, ...]:
 
 
 def _unknown(config: Config, requested: str) -> str:
-    listed = ", ".join(served_names(config)) or ", ".join(f"{name}:…" for name in config.providers)
-    return f"Unknown model {requested!r}. Configured: {listed}. You can also ask for provider:model."
+    served = served_names(config)
+    close = get_close_matches(requested, served, 1)
+    meant = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(served) or ", ".join(f"{name}:…" for name in config.providers)
+    return f"Unknown model {requested!r}.{meant} Configured: {listed}. You can also ask for provider:model."
 
 
 def matching_row(config: Config, requested: str) -> ModelRow | None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from dragoman.core.errors import ConfigError
+from dragoman.core.errors import ConfigError, describe_unknown
 from dragoman.core.transport import Transport
 from dragoman.hosted.search.backend import SearchBackend
 
@@ -31,7 +31,8 @@ def find_backend(settings: WebSearchSettings, transport: Transport, servers: Mcp
         return import_module(f"dragoman.hosted.search.{name}").make(settings, transport)
     added = {entry.name: entry for entry in entry_points(group="dragoman.search_backends")}
     if name not in added:
-        known = ", ".join(sorted({*BUILT_IN, *added}))
-        raise ConfigError(f"Unknown search backend {name!r}. Known: {known}, and mcp:SERVER.")
+        raise ConfigError(
+            describe_unknown("search backend", name, [*sorted({*BUILT_IN, *added}), "mcp:SERVER"])
+        )
     make: Callable[[WebSearchSettings, Transport], SearchBackend] = added[name].load()
     return make(settings, transport)
