@@ -321,7 +321,8 @@ class Gateway:
             return None
         route, endpoint = found
         key = client_key(headers, query)
-        owner = owner_of(key, self.config.keys) if endpoint.server.turn_codec else ""
+        keeps = endpoint.server.turn_codec or endpoint.server.named_files
+        owner = owner_of(key, self.config.keys) if keeps else ""
         return RequestHead(self._routes, route, endpoint, query, key, owner)
 
     async def _answer(self, request: GatewayRequest, handler: Handler) -> None:

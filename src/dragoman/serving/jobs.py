@@ -134,8 +134,7 @@ class FileContent(Struct, frozen=True):
 
 class FileCodec(Struct, frozen=True, kw_only=True):
     """`decode_upload` reads the fields of a form: the purpose, and the seconds for which the file is kept, or
-    0. `protocol`: that of its stored files. Where requests may name files, `hint` stands in each that does,
-    `names` gives their ids, and `inline` puts their content in their place."""
+    0. `protocol`: that of its stored files."""
 
     protocol: str = ""
     id_prefix: str
@@ -145,9 +144,6 @@ class FileCodec(Struct, frozen=True, kw_only=True):
     encode_deleted: Callable[[str], Wire]
     decode_page: Callable[[Mapping[str, str]], PageQuery]
     unknown: Callable[[str], Failure]
-    hint: bytes = b""
-    names: Callable[[Wire], Sequence[str]] = lambda request: ()
-    inline: Callable[[Wire, Mapping[str, FileContent]], Wire] = lambda request, files: request
 
 
 def page_limit(query: Mapping[str, str], default: int, most: int, protocol: str) -> int:

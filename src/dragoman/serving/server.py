@@ -12,6 +12,7 @@ from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.serving.accounting import Accounting
 from dragoman.serving.conversations import CompactionCodec, ConversationCodec, TurnCodec
 from dragoman.serving.jobs import BackgroundCodec, BatchCodec, FileCodec
+from dragoman.serving.named_files import NamedFiles
 from dragoman.serving.routes import Route, RouteMatch
 from dragoman.serving.search import SearchRouteCodec
 
@@ -107,6 +108,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     background: BackgroundCodec | None = None  # how its requests run without their client
     batches: BatchCodec | None = None
     files: FileCodec | None = None
+    named_files: NamedFiles | None = None  # those that its requests name
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
     unwrap: Unwrap | None = None

@@ -331,7 +331,7 @@ def test_files(stand: Stand) -> None:
 def test_refused_uploads(idle: Stand) -> None:
     client = responses(idle)
     with pytest.raises(openai.BadRequestError, match="purpose"):
-        client.files.create(file=("a", b"x"), purpose="assistants")
+        client.files.create(file=("a", b"x"), purpose="fine-tune")
     got = send(idle.url, "POST", "/v1/files", b"{}")
     assert (got.status, "multipart" in got.json["error"]["message"]) == (400, True)
     form = {"content-type": "multipart/form-data; boundary=b"}

@@ -10,7 +10,8 @@ from dragoman.core.fields import Body
 from dragoman.core.model import Failure
 from dragoman.gateway.large_bodies import run_for
 from dragoman.serving.conversations import ConversationError
-from dragoman.serving.jobs import FileCodec, FileContent, StoredFile
+from dragoman.serving.jobs import FileContent, StoredFile
+from dragoman.serving.named_files import NamedFiles
 
 _GROWTH = 4 / 3  # of base64
 
@@ -29,14 +30,14 @@ class RequestFiles:
     def __init__(self, table: FileTable, limit: int) -> None:
         self._table, self._limit = table, limit
 
-    async def fill(self, body: Body, codec: FileCodec, owner: str, protocol: str) -> Body:
+    async def fill(self, body: Body, named: NamedFiles, owner: str, protocol: str) -> Body:
         """`body` with the content of the caller's own files; others may be the upstream's, and stay."""
         wire = await run_for(len(body.data), lambda: body.wire)
         found: dict[str, FileContent] = {}
         size = float(len(body.data))
-        for id in codec.names(wire):
+        for id in named.names(wire):
             if id not in found:
-                if (file := await self._table.file(owner, id, codec.protocol)) is None:
+                if (file := await self._table.file(owner, id, named.stored)) is None:
                     continue
                 self._check(size + file.size * _GROWTH)  # before it is read
                 found[id] = FileContent(file, await self._table.content(owner, id))
@@ -44,7 +45,7 @@ class RequestFiles:
             self._check(size)
         if not found:
             return body
-        return await run_for(int(size), _fill, body, codec, found, protocol)
+        return await run_for(int(size), _fill, body, named, found, protocol)
 
     def _check(self, size: float) -> None:
         if size > self._limit:
@@ -52,8 +53,8 @@ class RequestFiles:
             raise ConversationError(Failure("too_large", problem, 413))
 
 
-def _fill(body: Body, codec: FileCodec, found: dict[str, FileContent], protocol: str) -> Body:
-    wire = codec.inline(body.wire, found)
+def _fill(body: Body, named: NamedFiles, found: dict[str, FileContent], protocol: str) -> Body:
+    wire = named.inline(body.wire, found)
     filled = Body(jsontext.encode(wire), protocol, wire=wire)
     filled.sealed = body.sealed
     return filled

@@ -29,6 +29,7 @@ from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import MemoryFull, ServerRequest, TooLarge
 from dragoman.memory.conversation_memory import ConversationMemory
 from dragoman.memory.forwarded_bodies import SMALLEST, KnownBodies
+from dragoman.serving import named_files
 
 _EXPANSION = 20  # a guess; at most deflate makes 1,032 bytes of one
 
@@ -87,9 +88,9 @@ class RequestReader:
             data = await self._cut_ids.restore(request.caller.id if request.caller else "", data)
         body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
         body.sealed = sealed
-        codec = request.protocol_server.files
-        if self._files and codec and codec.hint and body.holds(codec.hint):
-            body = await self._files.fill(body, codec, request.owner, request.client.name)
+        named = request.protocol_server.named_files
+        if self._files and named and body.holds(named_files.HINT):
+            body = await self._files.fill(body, named, request.owner, request.client.name)
         return body
 
     def _parse(self, request: GatewayRequest, data: bytes) -> Body:

@@ -5,35 +5,19 @@ A file is kept by the gateway, so no upstream knows it: its content takes the pl
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.jsontext import is_array, is_object
+from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.anthropic.serving.batches import decode_page, encode_page
 from dragoman.protocols.anthropic.wire import IMAGE_TYPES, PROTOCOL_NAME
 from dragoman.serving.jobs import FileCodec, FileContent, PageQuery, StoredFile
+from dragoman.serving.named_files import NamedFiles, base64_of, media_type_of
 
-# Of files that come without a type; SDKs take it from the name
-_TYPES = {
-    "pdf": "application/pdf",
-    "txt": "text/plain",
-    "md": "text/markdown",
-    "csv": "text/csv",
-    "html": "text/html",
-    "json": "application/json",
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "gif": "image/gif",
-    "webp": "image/webp",
-}
-_UNKNOWN = "application/octet-stream"
 _CURSOR = "page_"
 _HOLDERS = ("image", "document")
 
@@ -44,7 +28,7 @@ def _encode_file(file: StoredFile) -> Wire:
         "id": file.id,
         "type": "file",
         "filename": file.name,
-        "mime_type": _media_type(file),
+        "mime_type": media_type_of(file),
         "size_bytes": file.size,
         "created_at": created,
         "expires_at": expires,
@@ -71,53 +55,14 @@ def _time(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _media_type(file: StoredFile) -> str:
-    given = file.media_type.partition(";")[0].strip().lower()
-    if given and given != _UNKNOWN:
-        return given
-    return _TYPES.get(file.name.rpartition(".")[2].lower(), _UNKNOWN)
-
-
-def _sources(request: Wire) -> Iterator[tuple[Wire, str]]:
-    """The blocks of a request that name a file, each with its id; results hold blocks too."""
-    waiting: list[Any] = [request.get("messages")]
-    while waiting:
-        value = waiting.pop()
-        for item in value if is_array(value) else ():
-            if not is_object(item):
-                continue
-            waiting.append(item.get("content"))
-            source = item.get("source")
-            if item.get("type") in _HOLDERS and is_object(source) and source.get("type") == "file":
-                yield item, str(source.get("file_id") or "")
-
-
-def _names(request: Wire) -> list[str]:
-    return [id for _, id in _sources(request)]
-
-
-def _inline(request: Wire, files: Mapping[str, FileContent]) -> Wire:
-    """The request, in a copy, with the content of these files. A file that is not ours stays as it is: it may
-    be the upstream's."""
-    return {**request, "messages": _inline_all(request.get("messages"), files)}
-
-
-def _inline_all(value: Any, files: Mapping[str, FileContent]) -> Any:
-    if not is_array(value):
-        return value
-    return [_inline_item(item, files) if is_object(item) else item for item in value]
-
-
-def _inline_item(item: Wire, files: Mapping[str, FileContent]) -> Wire:
-    source = item.get("source")
-    if item.get("type") in _HOLDERS and is_object(source) and source.get("type") == "file":
-        content = files.get(str(source.get("file_id") or ""))
-        return _with_content(item, content) if content else item
-    return {**item, "content": _inline_all(item["content"], files)} if is_array(item.get("content")) else item
+def _id_of(block: Wire) -> str:
+    source = block.get("source")
+    is_named = block.get("type") in _HOLDERS and is_object(source) and source.get("type") == "file"
+    return str(source.get("file_id") or "") if is_named and is_object(source) else ""
 
 
 def _with_content(item: Wire, content: FileContent) -> Wire:
-    media_type = _media_type(content.file)
+    media_type = media_type_of(content.file)
     named = {**item}
     if item["type"] == "document" and not item.get("title"):
         named["title"] = content.file.name
@@ -126,8 +71,7 @@ def _with_content(item: Wire, content: FileContent) -> Wire:
         return {**named, "source": {"type": "text", "media_type": "text/plain", "data": text}}
     if item["type"] == "image" and media_type not in IMAGE_TYPES:
         media_type = "image/png"  # the first bytes decide later (transforms/content.py)
-    data = base64.b64encode(content.data).decode()
-    return {**named, "source": {"type": "base64", "media_type": media_type, "data": data}}
+    return {**named, "source": {"type": "base64", "media_type": media_type, "data": base64_of(content)}}
 
 
 FILES = FileCodec(
@@ -139,7 +83,5 @@ FILES = FileCodec(
     encode_deleted=lambda id: {"id": id, "type": "file_deleted"},
     decode_page=_decode_page,
     unknown=lambda id: Failure("not_found", f"no file {id!r} is stored here", 404),
-    hint=b'"file_id"',
-    names=_names,
-    inline=_inline,
 )
+NAMED_FILES = NamedFiles(PROTOCOL_NAME, "messages", ("content",), _id_of, _with_content)

@@ -11,7 +11,7 @@ from dragoman.framing.aws_events import AWS_CHUNKS
 from dragoman.protocols.anthropic.serving.accounting import ACCOUNTING
 from dragoman.protocols.anthropic.serving.batches import BATCHES
 from dragoman.protocols.anthropic.serving.compaction import COMPACTION
-from dragoman.protocols.anthropic.serving.files import FILES
+from dragoman.protocols.anthropic.serving.files import FILES, NAMED_FILES
 from dragoman.protocols.anthropic.serving.models import encode_model, encode_models
 from dragoman.protocols.anthropic.serving.threads import THREADS
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
@@ -88,6 +88,7 @@ SERVER = ProtocolServer(
     forwards=("anthropic-version", "anthropic-beta"),
     batches=BATCHES,
     files=FILES,
+    named_files=NAMED_FILES,
     turn_codec=THREADS,
     unwrap=_unwrap,
     compaction=COMPACTION,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dragoman.core.jsontext import is_object
+from dragoman.core.model import Wire
 from dragoman.protocols.openai import encode_model, encode_models, rate_limit_headers
 from dragoman.protocols.openai_chat.serving.accounting import ACCOUNTING
+from dragoman.serving.jobs import FileContent
+from dragoman.serving.named_files import NamedFiles, data_url
 from dragoman.serving.routes import Route
 from dragoman.serving.server import Forwarding, ProtocolServer, read_list
 
@@ -21,6 +25,18 @@ ROUTES = (
     Route("GET", "/v1/models", "models"),
     Route("GET", "/v1/models/{model:path}", "model"),
 )
+
+
+def _id_of(block: Wire) -> str:
+    file = block.get("file")
+    return str(file.get("file_id") or "") if block.get("type") == "file" and is_object(file) else ""
+
+
+def _with_content(block: Wire, content: FileContent) -> Wire:
+    file = {key: value for key, value in block["file"].items() if key != "file_id"}
+    return {**block, "file": {"filename": content.file.name, **file, "file_data": data_url(content)}}
+
+
 SERVER = ProtocolServer(
     routes=ROUTES,
     models_path="/models",
@@ -30,5 +46,6 @@ SERVER = ProtocolServer(
     encode_count=lambda tokens: {"input_tokens": tokens},
     accounting=ACCOUNTING,
     encode_quota=rate_limit_headers,
+    named_files=NamedFiles("", "messages", ("content",), _id_of, _with_content),
     forwarding=Forwarding(lambda model, path: path, ("openai-chat", "openai-responses")),
 )

@@ -1,4 +1,4 @@
-"""Batches and files as OpenAI's clients see them. A line of the input file names an endpoint and its body.
+"""Batches as OpenAI's clients see them. A line of the input file names an endpoint and its body.
 
 What is wrong with a line fails the whole batch before anything runs, with the number of the line and a code;
 what fails when a line runs is a line of the error file.
@@ -22,10 +22,8 @@ from dragoman.serving.jobs import (
     BatchLine,
     BatchRequest,
     BatchState,
-    FileCodec,
     LineOutcome,
     PageQuery,
-    StoredFile,
     encode_losses,
     page_limit,
 )
@@ -40,21 +38,21 @@ _NOT_RUN = {
 }
 
 
-def _wrong(field: str, problem: str) -> WireError:
+def wrong(field: str, problem: str) -> WireError:
     return WireError(PROTOCOL_NAME, field, problem)
 
 
 def _decode_create(body: Wire) -> BatchRequest:
     file, endpoint, window = (body.get(key) for key in ("input_file_id", "endpoint", "completion_window"))
     if not isinstance(file, str) or not file:
-        raise _wrong("input_file_id", f"expected the id of a file, got {describe(file)}")
+        raise wrong("input_file_id", f"expected the id of a file, got {describe(file)}")
     if endpoint not in ENDPOINTS:
-        raise _wrong("endpoint", f"expected one of {', '.join(ENDPOINTS)}, got {describe(endpoint)}")
+        raise wrong("endpoint", f"expected one of {', '.join(ENDPOINTS)}, got {describe(endpoint)}")
     if window != "24h":
-        raise _wrong("completion_window", f"expected '24h', got {describe(window)}")
+        raise wrong("completion_window", f"expected '24h', got {describe(window)}")
     settings = {"input_file_id": file, "endpoint": endpoint, "metadata": _metadata(body.get("metadata"))}
     life = body.get("output_expires_after")
-    return BatchRequest(settings, file, _life(life, "output_expires_after") if is_object(life) else 0)
+    return BatchRequest(settings, file, decode_life(life, "output_expires_after") if is_object(life) else 0)
 
 
 def _metadata(value: Any) -> Wire | None:
@@ -65,17 +63,17 @@ def _metadata(value: Any) -> Wire | None:
         len(key) <= _LONGEST_KEY and isinstance(text, str) and len(text) <= _LONGEST_VALUE
         for key, text in value.items()
     ):
-        raise _wrong("metadata", "expected at most 16 pairs of short strings")
+        raise wrong("metadata", "expected at most 16 pairs of short strings")
     return value
 
 
-def _life(given: Mapping[str, Any], where: str) -> float:
+def decode_life(given: Mapping[str, Any], where: str) -> float:
     seconds = given.get("seconds")
     if given.get("anchor") != "created_at":
-        raise _wrong(f"{where}.anchor", "expected 'created_at'")
+        raise wrong(f"{where}.anchor", "expected 'created_at'")
     whole = int(seconds) if isinstance(seconds, int | str) and str(seconds).isdigit() else 0
     if not _SHORTEST_LIFE <= whole <= _LONGEST_LIFE:
-        raise _wrong(f"{where}.seconds", f"expected {_SHORTEST_LIFE} to {_LONGEST_LIFE:.0f}")
+        raise wrong(f"{where}.seconds", f"expected {_SHORTEST_LIFE} to {_LONGEST_LIFE:.0f}")
     return whole
 
 
@@ -208,39 +206,15 @@ def _encode_result(line: LineOutcome) -> Wire:
     return {**result, **encode_losses(line.losses)}
 
 
-def _decode_page(query: Mapping[str, str], most: int, default: int) -> PageQuery:
+def decode_page(query: Mapping[str, str], most: int, default: int) -> PageQuery:
     limit, order = page_limit(query, default, most, PROTOCOL_NAME), query.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise _wrong("order", f"expected asc or desc, got {order!r}")
+        raise wrong("order", f"expected asc or desc, got {order!r}")
     purpose = query.get("purpose", "")
     return PageQuery(limit, query.get("after", ""), ascending=order == "asc", purpose=purpose)
 
 
-def _decode_upload(form: Mapping[str, str]) -> tuple[str, float]:
-    purpose = form.get("purpose")
-    if purpose != "batch":
-        raise _wrong("purpose", f"only files for batches are stored here: expected 'batch', got {purpose!r}")
-    life = {
-        key: form[f"expires_after[{key}]"] for key in ("anchor", "seconds") if f"expires_after[{key}]" in form
-    }
-    return purpose, _life(life, "expires_after") if life else 0
-
-
-def _encode_file(file: StoredFile) -> Wire:
-    return {
-        "id": file.id,
-        "object": "file",
-        "bytes": file.size,
-        "created_at": int(file.created),
-        "expires_at": int(file.expires),
-        "filename": file.name,
-        "purpose": file.purpose,
-        "status": "processed",
-        "status_details": None,
-    }
-
-
-def _unknown(what: str, id: str) -> Failure:
+def unknown(what: str, id: str) -> Failure:
     return Failure("not_found", f"No such {what}: {id!r}.", 404, "not_kept")
 
 
@@ -253,16 +227,7 @@ BATCHES = BatchCodec(
     encode_page=whole_list,
     encode_result=_encode_result,
     encode_deleted=lambda id: {},
-    decode_page=lambda query: _decode_page(query, 100, 20),
-    unknown=lambda id: _unknown("batch", id),
+    decode_page=lambda query: decode_page(query, 100, 20),
+    unknown=lambda id: unknown("batch", id),
     output_id=output_id,
-)
-FILES = FileCodec(
-    id_prefix="file-",
-    decode_upload=_decode_upload,
-    encode_file=_encode_file,
-    encode_page=whole_list,
-    encode_deleted=lambda id: {"id": id, "object": "file", "deleted": True},
-    decode_page=lambda query: _decode_page(query, 10_000, 10_000),
-    unknown=lambda id: _unknown("file", id),
 )

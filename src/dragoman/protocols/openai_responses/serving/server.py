@@ -5,12 +5,13 @@ from __future__ import annotations
 from dragoman.protocols.openai import encode_model, encode_models, rate_limit_headers
 from dragoman.protocols.openai_responses.serving.accounting import ACCOUNTING
 from dragoman.protocols.openai_responses.serving.background import BACKGROUND
-from dragoman.protocols.openai_responses.serving.batches import BATCHES, FILES
+from dragoman.protocols.openai_responses.serving.batches import BATCHES
 from dragoman.protocols.openai_responses.serving.compaction import COMPACTION
 from dragoman.protocols.openai_responses.serving.conversations import (
     CONVERSATIONS,
 )
 from dragoman.protocols.openai_responses.serving.conversations import ROUTES as CONVERSATION_ROUTES
+from dragoman.protocols.openai_responses.serving.files import FILES, NAMED_FILES
 from dragoman.protocols.openai_responses.serving.search import SEARCH_ROUTE
 from dragoman.protocols.openai_responses.serving.stored_responses import STORED_RESPONSES
 from dragoman.protocols.openai_responses.serving.websocket import (
@@ -61,5 +62,6 @@ SERVER = ProtocolServer(
     conversations=CONVERSATIONS,
     batches=BATCHES,
     files=FILES,
+    named_files=NAMED_FILES,
     search=SEARCH_ROUTE,
 )
