@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dragoman.core import jsontext
@@ -21,8 +23,11 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
+from dragoman.hosted.loop import HostedTools
 from dragoman.protocols import protocol
-from gateway.canned import Answer
+from gateway.canned import Answer, Canned, provider
+from gateway.running import running
+from gateway.stands import Stand, gateway
 from spoken import addressed, asking
 
 SSE = {"content_type": "text/event-stream"}
@@ -88,8 +93,25 @@ def path_and_body(client: str, stream: bool, **more: Any) -> tuple[str, dict[str
     return addressed(client, {**body, **TOOL[client], **more}, "one:m", stream)
 
 
+def lacking(name: str, url: str, protocol: str = "") -> str:
+    """A provider that runs no hosted tool, named as its protocol unless told; `hermes` calls them in text."""
+    dialect = {"dialect": '"hermes"'} if name == "hermes" else {}
+    known = provider(name, url, "openai-chat" if dialect else protocol or name, **dialect)
+    return known + NONE.replace("one", name)
+
+
+@contextlib.contextmanager
+def over_each(upstreams: Iterable[str], hosted: HostedTools) -> Iterator[tuple[Stand, dict[str, Canned]]]:
+    """One gateway over a model of each upstream; a provider is called as its protocol."""
+    models = {name: Canned(Answer(500)) for name in upstreams}
+    with contextlib.ExitStack() as stack:
+        config = "".join(lacking(name, stack.enter_context(running(model))) for name, model in models.items())
+        yield stack.enter_context(gateway(config, hosted=hosted)), models
+
+
 def replies(upstream: str, parts: tuple[AnyPart, ...], stream: bool) -> Answer:
     """What a server of this protocol answers: these parts, 7 tokens in and 3 out."""
+    upstream = "openai-chat" if upstream == "hermes" else upstream
     codec, framing = protocol(upstream).codec, protocol(upstream).framing
     stop = Stop("tool_calls" if any(isinstance(part, ToolCall) for part in parts) else "end")
     response = Response("r", "m", parts, stop, Usage(7, 3), 1)
@@ -98,7 +120,8 @@ def replies(upstream: str, parts: tuple[AnyPart, ...], stream: bool) -> Answer:
     encoder, printer = codec.stream_encoder(Losses()), framing.encoder()
     frames = [frame for event in unfold(response) for frame in encoder.feed(event)]
     pieces = [piece for frame in (*frames, *encoder.close()) for piece in printer.feed(frame)]
-    return Answer(200, *pieces, *printer.close(), **SSE)
+    kind = framing.content_type or SSE["content_type"]
+    return Answer(200, *pieces, *printer.close(), content_type=kind)
 
 
 def calls_of(upstream: str, *named: tuple[str, str], stream: bool = False) -> Answer:
@@ -215,3 +238,26 @@ def _anthropic_blocks(data: bytes) -> list[Any]:
         elif "input" in block:
             block["input"] = jsontext.decode(text or "{}")
     return blocks
+
+
+class Shelf:
+    """A search of SearXNG that finds a page of this same server."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.fetched: list[str] = []
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, give: Any) -> None:
+        found = {"results": [{"url": f"{self.url}/rivers", "title": "Rivers", "content": "short"}]}
+        answer = Answer(200, jsontext.encode(found))
+        if scope.get("path", "/search") != "/search":
+            self.fetched.append(scope["path"])
+            answer = Answer(200, b"<h1>Rivers</h1><p>The Aare is long.</p>", content_type="text/html")
+        await Canned(answer)(scope, receive, give)
+
+
+FETCHES: dict[str, Any] = {
+    "anthropic": {"type": "web_fetch_20250910", "name": "web_fetch"},
+    "gemini": {"urlContext": {}},
+    "gemini-interactions": {"type": "url_context"},
+}

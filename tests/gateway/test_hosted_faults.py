@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dragoman.core import jsontext
+from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind
 from dragoman.fetch import AddressGuard
 from dragoman.gateway.config import load
@@ -21,8 +22,9 @@ from dragoman.hosted.settings import McpSettings, WebFetchSettings, build_execut
 from dragoman.hosted.web_fetch import WebFetchExecutor
 from dragoman.http.client import Client
 from dragoman.mcp_client.session import MOST_BYTES, MOST_TOOLS
+from dragoman.protocols import upstream
 from gateway.canned import Canned, provider
-from gateway.hosted_stand import ASKED, NONE, calls_of, frames_of, text_of
+from gateway.hosted_stand import ASKED, NONE, calls_of, frames_of, lacking, text_of
 from gateway.hostile_servers import (
     FIND,
     Answer,
@@ -381,3 +383,77 @@ def test_an_mcp_server_that_changes_between_rounds(tool: str, way: tuple[str, st
 
 def declared(body: Any) -> list[Any]:
     return [tool.get("function", tool) for tool in body.get("tools", ())]
+
+
+def told_by(schema: Any, name: Any = "find") -> list[Any]:
+    return [{"name": name, "inputSchema": schema}]
+
+
+def found(handler: Any, body: bytes) -> None:
+    asked = jsontext.decode(body)
+    result = {"content": [{"type": "text", "text": f"found by {asked['params']['name']}"}]}
+    reply(handler, 200, jsontext.encode({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+
+
+ITSELF = {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}
+SLOW = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
+LONG = "x" * 200
+# what a server lists -> the tools that can be called, by their own names
+ODD: dict[str, tuple[list[Any], list[str]]] = {
+    "one name twice": ([FIND, FIND], ["find"]),
+    "no name": (told_by(FIND["inputSchema"], ""), []),
+    "names that models refuse": (
+        [{**FIND, "name": name} for name in ("find.all/the things", "ünï", LONG, "a b", "a_b")],
+        ["find.all/the things", "ünï", LONG, "a b", "a_b"],
+    ),
+    "names like ours": ([{**FIND, "name": "find_hosted"}, FIND], ["find_hosted", "find"]),
+    "a schema that names itself": (told_by(ITSELF), ["find"]),
+    "a pattern that takes for ever": (told_by(SLOW), ["find"]),
+    "a schema that is a text": (told_by("x"), []),
+    "a schema of an array": (told_by({"type": "array"}), []),
+    "a schema elsewhere": (told_by({"$ref": "http://127.0.0.1:1/x"}), []),
+    "a description that is an object": ([{**FIND, "description": {"a": 1}}], []),
+}
+
+
+class Eager(Canned):
+    """A model that calls each of its tools once, and then answers."""
+
+    def __init__(self, protocol: str) -> None:
+        super().__init__(text_of(protocol, "Done."))
+        self.protocol = protocol
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, give: Any) -> None:
+        if scope["type"] == "http":
+            message = await receive()
+            request = upstream(self.protocol).decode_request(jsontext.decode(message["body"]), Losses())
+            names = [tool.name for tool in request.tools]
+            if names and len(request.messages) == 1:
+                self.answers = [calls_of(self.protocol, *((name, "{}") for name in names))]
+            else:
+                self.answers = [text_of(self.protocol, "Done.")]
+
+            async def again() -> Any:
+                return message
+
+            receive = again
+        await super().__call__(scope, receive, give)
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "anthropic", "gemini", "bedrock-converse"])
+@pytest.mark.parametrize("case", ODD)
+def test_an_mcp_server_that_lists_odd_tools(case: str, protocol: str) -> None:
+    """Each that can be called is called by its own name; the others are left out, and nothing else breaks."""
+    tools, names = ODD[case]
+    path, body = ASKED["openai-responses"]
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(answering(speaking_mcp(found, lambda _: tools)))
+        at = stack.enter_context(running(Eager(protocol)))
+        hosted = HostedTools([mcp_executor(url)], LIMITS)
+        stand = stack.enter_context(gateway(lacking("one", at, protocol), hosted=hosted))
+        data = jsontext.encode({**body, **MCP["openai-responses"](f"{url}/mcp")})
+        got = send(stand.url, "POST", path, data)
+    assert (got.status, b"Done." in got.body) == (200, True), got.body
+    calls = [item for item in got.json["output"] if item["type"] == "mcp_call"]
+    assert [call["name"] for call in calls] == names
+    assert [call["output"] for call in calls] == [f"found by {name}" for name in names]

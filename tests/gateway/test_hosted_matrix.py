@@ -10,7 +10,7 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Text, ToolCall, ToolResult
 from dragoman.hosted.loop import HostedTools
-from dragoman.protocols import codec
+from dragoman.protocols import upstream as codec_of
 from gateway.canned import Answer, Canned, provider
 from gateway.hosted_stand import (
     CLIENTS,
@@ -28,7 +28,14 @@ from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
 
-UPSTREAMS = ("openai-chat", "anthropic", "openai-responses", "gemini", "gemini-interactions")
+UPSTREAMS = (
+    "openai-chat",
+    "anthropic",
+    "openai-responses",
+    "gemini",
+    "gemini-interactions",
+    "bedrock-converse",
+)
 WAYS = [
     pytest.param(client, upstream, stream, id=f"{client}-{upstream}-{'streamed' if stream else 'whole'}")
     for client in CLIENTS
@@ -86,7 +93,7 @@ def exchange(upstream: str, answers: tuple[Answer, ...], path: str, body: Any, f
 
 
 def neutral(upstream: str, body: Any) -> Request:
-    return codec(upstream).decode_request(body, Losses())
+    return codec_of(upstream).decode_request(body, Losses())
 
 
 def pairs(request: Request) -> list[tuple[str, str]]:

@@ -27,9 +27,9 @@ FOUND = {"results": [{"url": "https://e.org/p", "title": "P", "content": "found"
 
 class Backends:
     """A search and an MCP server; `sent`: the authorizations that they got. With `fails` they answer errors
-    that repeat what they got."""
+    that repeat what they got, "garbled" ones in a reply that nobody can read."""
 
-    def __init__(self, fails: bool) -> None:
+    def __init__(self, fails: str) -> None:
         self.fails = fails
         self.sent: list[Any] = []
 
@@ -44,6 +44,9 @@ class Backends:
         self.sent += [handler.headers.get("authorization"), handler.headers.get("x-more")]
         content = [{"type": "text", "text": "found too"}]
         told: Any = {"result": {"content": content}}
+        if self.fails == "garbled":
+            reply(handler, 200, b"no JSON, for " + handler.headers["authorization"].encode())
+            return
         if self.fails:
             told = {"error": {"code": -32000, "message": f"refused {handler.headers['authorization']}"}}
         reply(handler, 200, json.dumps({"jsonrpc": "2.0", "id": json.loads(body)["id"], **told}).encode())
@@ -76,9 +79,9 @@ def request_of(client: str, url: str) -> dict[str, Any]:
             return {"tools": [{"googleSearch": {}}, {"mcpServers": [server]}]}
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["found", "failing"])
+@pytest.mark.parametrize("fails", ["", "failing", "garbled"])
 @pytest.mark.parametrize("client", ["anthropic", "openai-responses", "gemini", "gemini-interactions"])
-def test_secrets(client: str, fails: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets(client: str, fails: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     model, far = Canned(calls_of("openai-chat", *CALLED), text_of("openai-chat", "Done.")), Backends(fails)
     path, body = ASKED[client]

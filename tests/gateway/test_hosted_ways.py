@@ -16,7 +16,18 @@ from dragoman.core import jsontext
 from dragoman.hosted.executor import CallLimits
 from dragoman.hosted.loop import HostedTools
 from gateway.canned import Answer, Canned, provider
-from gateway.hosted_stand import ASKED, MINE, SEARCHED, TOOL, Search, calls_of, path_and_body, text_of
+from gateway.hosted_stand import (
+    ASKED,
+    FETCHES,
+    MINE,
+    SEARCHED,
+    TOOL,
+    Search,
+    Shelf,
+    calls_of,
+    path_and_body,
+    text_of,
+)
 from gateway.plain import send
 from gateway.running import running
 from gateway.sockets import ask, connected, create, events
@@ -143,29 +154,6 @@ def test_a_recording_shows_what_the_gateway_executed() -> None:
     assert "18 degrees" in search.result
     assert search.began > 0
     assert "sk-of-the-upstream" not in other.arguments
-
-
-class Shelf:
-    """A search of SearXNG that finds a page of this same server."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.fetched: list[str] = []
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, give: Any) -> None:
-        found = {"results": [{"url": f"{self.url}/rivers", "title": "Rivers", "content": "short"}]}
-        answer = Answer(200, jsontext.encode(found))
-        if scope.get("path", "/search") != "/search":
-            self.fetched.append(scope["path"])
-            answer = Answer(200, b"<h1>Rivers</h1><p>The Aare is long.</p>", content_type="text/html")
-        await Canned(answer)(scope, receive, give)
-
-
-FETCHES: dict[str, Any] = {
-    "anthropic": {"type": "web_fetch_20250910", "name": "web_fetch"},
-    "gemini": {"urlContext": {}},
-    "gemini-interactions": {"type": "url_context"},
-}
 
 
 @contextlib.contextmanager

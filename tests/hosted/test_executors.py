@@ -6,18 +6,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from dragoman.core.errors import ConfigError
-from dragoman.core.hosted import HostedResult
+from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import HostedTool, Message, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.fetch import AddressGuard
 from dragoman.hosted import mcp_tools
 from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor
 from dragoman.hosted.mcp_tools import IDLE_SECONDS, McpExecutor
+from dragoman.hosted.search.backend import SearchQuery
 from dragoman.hosted.settings import (
     HostedSettings,
     McpServerSettings,
@@ -27,6 +29,7 @@ from dragoman.hosted.settings import (
     build_executors,
 )
 from dragoman.hosted.web_fetch import WebFetchExecutor
+from dragoman.hosted.web_search import WebSearchExecutor
 from dragoman.http.client import Client
 from mcp_servers import sky_server
 from waiting import StillClock
@@ -192,6 +195,67 @@ def test_rows_of_odd_shapes_are_left_out():
     body = json.dumps({"results": rows}).encode()
     result = search("searxng", lambda *_: (200, "application/json", body), {"query": "x"})
     assert [source.url for source in result.sources] == ["https://d.example"]
+
+
+LIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a script": ("javascript:alert(1)//a.example", {}),
+    "a file": ("file:///etc/passwd", {}),
+    "an address that nobody can read": ("http://[::1", {}),
+    "a name in front of another": ("https://a.example@evil.example/", {"allowed_domains": ["a.example"]}),
+    "a backslash, which browsers take for a slash": (
+        "https://evil.example\\@a.example/",
+        {"allowed_domains": ["a.example"]},
+    ),
+    "a name behind a tab": ("https://a.example\t.evil.example/", {"allowed_domains": ["a.example"]}),
+    "a blocked name in capitals": ("https://EVIL.example./", {"blocked_domains": ["evil.example"]}),
+    "a blocked name behind another": ("https://x@evil.example:1/", {"blocked_domains": ["evil.example"]}),
+}
+
+
+@pytest.mark.parametrize("url, settings", LIES.values(), ids=LIES)
+def test_addresses_of_a_backend_that_lies_are_left_out(url: str, settings: dict[str, Any]):
+    rows = [{"url": url, "title": "Lie"}, {"url": "https://a.example/", "title": "True"}]
+    body = json.dumps({"results": rows}).encode()
+    result = search("searxng", lambda *_: (200, "application/json", body), {"query": "x"}, **settings)
+    assert [source.url for source in result.sources] == ["https://a.example/"]
+
+
+ADDED = """
+from dragoman.core.hosted import FoundSource
+
+class Found:
+    def __init__(self, settings):
+        self.key = settings.api_key
+
+    async def search(self, query):
+        return [FoundSource("https://e.org/" + self.key, query.text)]
+
+def make(settings, transport):
+    return Found(settings)
+"""
+
+
+def test_a_package_adds_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "found_backend.py").write_text(ADDED)
+    facts = tmp_path / "found_backend-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: found-backend\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[dragoman.search_backends]\nfound = found_backend:make\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = HostedSettings(web_search=WebSearchSettings("found", api_key="k"))
+    executor = build_executors(settings, Client(environ={}))["web_search"]
+    (source,) = execute(executor, {"query": "x"}, HostedTool("web_search")).sources
+    assert (source.url, source.title) == ("https://e.org/k", "x")
+
+
+def test_a_search_knows_where_the_user_is():
+    settings = HostedSettings(web_search=WebSearchSettings("searxng", url="http://127.0.0.1:1"))
+    executor = build_executors(settings, Client(environ={}))["web_search"]
+    place = {"city": "Bern", "country": "CH", "timezone": "Europe/Zurich"}
+    for location, told in ((place, "The user is in Bern, CH."), ({}, "Cite the addresses that you use.")):
+        tool = HostedTool("web_search", settings={"location": location})
+        (function,) = asyncio.run(executor.declare(tool, HostedContext())).functions
+        assert function.description.endswith(told)
 
 
 @pytest.mark.parametrize("backend", ["nobody", "searxng", "brave", "tavily"])
@@ -426,6 +490,20 @@ def test_the_search_of_a_configured_server(server: str):
 
     (source,) = asyncio.run(once()).sources
     assert (source.url, source.title, source.text) == ("https://a.example/", "fjords", "found")
+
+
+class Texts:
+    """A backend that knows no addresses, such as a tool of an MCP server."""
+
+    async def search(self, query: SearchQuery) -> list[FoundSource]:
+        return [FoundSource("", text="from somewhere")]
+
+
+@pytest.mark.parametrize("named", ["allowed_domains", "blocked_domains", ""])
+def test_a_text_without_an_address_is_left_out_where_domains_are_named(named: str):
+    executor = WebSearchExecutor(WebSearchSettings("texts"), Texts())
+    tool = HostedTool("web_search", settings={named: ["a.example"]} if named else {})
+    assert ("from somewhere" in shown(execute(executor, {"query": "x"}, tool))) is not bool(named)
 
 
 # Tool search

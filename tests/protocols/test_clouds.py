@@ -228,3 +228,13 @@ def test_tools_that_only_anthropic_runs_are_not_sent(cloud: str, kept: list[str]
     assert {loss.code for loss in exchange.losses} == {
         f"hosted.{name}.dropped" for name in HOSTED if name not in kept
     }
+
+
+def test_tools_that_converse_lacks_are_reported() -> None:
+    tools = [tool for name, tool in HOSTED.items() if name != "bash"]
+    exchange = dragoman.Exchange("anthropic", "bedrock-converse")
+    request = {"model": CLAUDE, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    assert "toolConfig" not in exchange.request({**request, "tools": tools})
+    assert {loss.code for loss in exchange.losses} == {
+        f"hosted.{name}.dropped" for name in HOSTED if name != "bash"
+    }

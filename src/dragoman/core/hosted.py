@@ -6,7 +6,7 @@ A protocol shows a `HostedCall` and its result as its own items, with its `Hoste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -38,6 +38,24 @@ class FoundSource(Struct, frozen=True, gc=False):
     title: str = ""
     text: str = ""
     age: str = ""  # as the backend says it: "2 hours ago", "2026-11-18"; empty where unknown
+
+
+# What the model reads of a search, when it ends and in later requests: the same, so that a cache of the
+# upstream finds the beginning of the conversation
+
+
+def pages_in_words(sources: Iterable[FoundSource]) -> str:
+    """Numbered results, each with its address."""
+    rows = [
+        "\n".join(part for part in (f"[{i}] {each.title}", each.url, each.age, each.text) if part)
+        for i, each in enumerate(sources, 1)
+    ]
+    return "\n\n".join(rows) or "No results."
+
+
+def tools_in_words(names: Iterable[str]) -> str:
+    found = ", ".join(names)
+    return f"You can call these tools now: {found}" if found else "No tool was found. Try other words."
 
 
 class HostedResult(Struct, frozen=True, gc=False):

@@ -153,6 +153,7 @@ class ExecutedCall(Struct, frozen=True, gc=False):
     `step`: the part shows the call, its result, `both`, the `listing` of a server; it is the `question`
     whether a call may run, or the client's `answer`, where `failed` means no and `text` says why. `told`:
     nobody needs more of it than its words. `approval`: the id of the request by which the client allowed it.
+    `loaded`: the tools that a search for tools found.
     """
 
     id: str
@@ -164,6 +165,7 @@ class ExecutedCall(Struct, frozen=True, gc=False):
     text: str = ""
     failed: bool = False
     approval: str = ""
+    loaded: tuple[str, ...] = ()
 
 
 class Foreign(Part, frozen=True, eq=False):
@@ -227,9 +229,10 @@ class HostedTool(Value, frozen=True, eq=False):
     """A tool whose schema the provider knows.
 
     `settings` uses neutral words. web_search: `allowed_domains`, `blocked_domains`, `max_uses`,
-    `location` (city, region, country, timezone), `context_size`. mcp: `label`, `url`, `headers`, `allowed`
-    and `denied` (names of tools), `filter` (what else only the client's protocol can restrict), `approval`
-    (never, or when the client must approve a call).
+    `location` (city, region, country, timezone), `context_size`. web_fetch: the first three, and
+    `max_content_tokens`. mcp: `label`, `url`, `headers`, `allowed` and `denied` (names of tools), `filter`
+    (what else only the client's protocol can restrict), `approval` (never, or when the client must approve a
+    call).
 
     `function`: its description and schema for models that do not know it, where these depend on the
     declaration. A tool that has no name has calls of a kind of their own.

@@ -123,10 +123,16 @@ class _MessageWriter:
         if self._waiting and (ours or not isinstance(part, ToolCall)):
             self._begin("user", None)
             self._parts, self._waiting = [*self._waiting], []
-        if role != self._role or (self._message is not None and self._message is not message):
+        if role != self._role or self._is_apart(message, part):
             self._begin(role, message)
         self._message = message
         self._parts.append(part)
+
+    def _is_apart(self, message: Message, part: AnyPart) -> bool:
+        """What a protocol keeps of a message is true of its own parts: only results join those of ours."""
+        if self._message is None:
+            return bool(self._parts) and self._role == "user" and not isinstance(part, ToolResult)
+        return self._message is not message
 
     def _begin(self, role: Role, message: Message | None) -> None:
         if self._parts and self._role:

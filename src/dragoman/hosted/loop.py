@@ -117,8 +117,9 @@ class HostedTools:
         offers = Offers(client, [tool.name for tool in functions])
         run = HostedRun(client, context, offers, self._approved, client.hosted.most_calls(request))
         declared = await asyncio.gather(*(self._declare(tool, context) for tool in found))
-        for tool, functions in zip(found, declared, strict=True):
-            run.offer(tool, self._executors[tool.kind], functions)
+        for tool, offered in zip(found, declared, strict=True):
+            run.offer(tool, self._executors[tool.kind], offered)
+        offers.load_again(functions, past_calls(request.messages, client))
         await run.bring_back()
         return run
 
@@ -405,7 +406,7 @@ class HostedRun(RoundHooks):
         if offered.asks:
             return ()
         id, kind = self._new_id(), offered.tool.kind
-        hosted = HostedCall(id, kind, offered.name, call.arguments, offered.server)
+        hosted = HostedCall(id, kind, offered.known, call.arguments, offered.server)
         self._begun[call.id] = _BegunCall(hosted, self._round, time.perf_counter())
         self._running.start(id, self._work(call))
         if self._codec.replaces_call and not self.streams:

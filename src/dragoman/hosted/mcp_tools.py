@@ -8,6 +8,7 @@ set of headers: nobody calls with the authorization of another.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,6 +55,8 @@ class McpExecutor:
         self._settings, self._guard, self._clock = settings, guard_of(settings.allowed_hosts), clock
         self._sessions: dict[SessionKey, _OpenSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        # the official client logs replies that it cannot read; a server may repeat its authorization in them
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
         if settings.enabled or settings.servers:  # it takes a second, in which no request should wait
             with suppress(ImportError):
                 import_module("mcp.client.streamable_http")
@@ -64,7 +67,10 @@ class McpExecutor:
         except (McpError, MissingExtraError) as error:
             problem = without_secrets(str(error), tool.settings)
             return DeclaredFunctions(error="unavailable", problem=problem)
-        offered = [each for each in held.tools if is_offered(each, tool.settings)]
+        # nobody can call one without a name, and the first of two with one name is the one that is called
+        named = {each.name: each for each in reversed(held.tools) if each.name}
+        offered = [each for each in held.tools if named.get(each.name) is each]
+        offered = [each for each in offered if is_offered(each, tool.settings)]
         asked = frozenset(each.name for each in offered if needs_approval(each.name, tool.settings))
         return DeclaredFunctions(tuple(_declaration(each, tool.settings) for each in offered), asked)
 

@@ -28,6 +28,11 @@ class Offered(Struct, frozen=True):
     asks: bool = False
 
     @property
+    def known(self) -> str:
+        """The name by which the client knows it: Anthropic has two searches for tools."""
+        return (self.tool.name if self.tool.kind == "tool_search" else "") or self.name
+
+    @property
     def server(self) -> str:
         return str(self.tool.settings.get("label") or "")
 
@@ -77,6 +82,12 @@ class Offers:
         for tool in tools:
             self._loaded.setdefault(tool.name, replace(tool, deferred=False))
 
+    def load_again(self, tools: Iterable[ToolDeclaration], past: Iterable[ExecutedCall]) -> None:
+        """What searches of earlier requests found, at the place that it had then."""
+        if any(tool.kind == "tool_search" for tool in self.tools):
+            known = {tool.name: tool for tool in tools}
+            self.load(known[name] for call in past for name in call.loaded if name in known)
+
     def declare(self, tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
         """`tools` of the client as the model gets them. What was loaded comes last, in the order in which it
         was: the beginning of the prompt stays what it was, and the upstream's cache finds it."""
@@ -86,7 +97,7 @@ class Offers:
         for tool in tools:
             if not isinstance(tool, ToolDeclaration):
                 hosted += [tool] if tool.kind not in kinds else []
-            elif tool.name not in self._loaded:
+            elif tool.name not in self._loaded and not (tool.deferred and "tool_search" in kinds):
                 functions.append(tool)
         ours = [offered.function for offered in self._offered.values()]
         return (*functions, *hosted, *ours, *self._loaded.values())

@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from dragoman.core.hosted import HostedResult
+from dragoman.core.hosted import HostedResult, tools_in_words
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
@@ -64,10 +64,7 @@ class ToolSearchExecutor:
                 return failure("invalid_input", str(error))
         if not query:
             return failure("invalid_input", "tool_search needs what to look for")
-        if not found:
-            return HostedResult((Text("No tool was found. Try other words."),))
-        names = ", ".join(tool.name for tool in found)
-        return HostedResult((Text(f"You can call these tools now: {names}"),), loaded=tuple(found))
+        return HostedResult((Text(tools_in_words(tool.name for tool in found)),), loaded=tuple(found))
 
     async def close(self) -> None:
         """It holds nothing."""

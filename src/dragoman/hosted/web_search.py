@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.core import jsontext
-from dragoman.core.hosted import FoundSource, HostedResult
+from dragoman.core.hosted import HostedResult, pages_in_words
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
-from dragoman.hosted.search.backend import SearchBackend, SearchFailed, SearchQuery, is_wanted
+from dragoman.hosted.search.backend import SearchBackend, SearchFailed, SearchQuery, is_address, is_wanted
 from dragoman.hosted.settings import WebSearchSettings
 
 LONGEST_QUERY = 1000  # characters
@@ -32,7 +34,12 @@ class WebSearchExecutor:
         self._settings, self._backend = settings, backend
 
     async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
-        return DeclaredFunctions((SEARCH,))
+        place = _place(tool.settings)
+        named = ", ".join(str(place[key]) for key in ("city", "region", "country") if place.get(key))
+        if not named:
+            return DeclaredFunctions((SEARCH,))
+        told = f"{SEARCH.description} The user is in {named}."
+        return DeclaredFunctions((replace(SEARCH, description=told),))
 
     async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
         text = read_argument(call, "query")
@@ -49,37 +56,30 @@ class WebSearchExecutor:
         wanted = [
             source
             for source in found
-            if not source.url
-            or (is_wanted(source.url, query.allowed, query.blocked) and is_wanted(source.url, ours, ()))
+            if (is_address(source.url) or not source.url)
+            and is_wanted(source.url, query.allowed, query.blocked)
+            and is_wanted(source.url, ours, ())
         ]
-        return describe_sources(text, wanted[: query.count])
+        wanted = wanted[: query.count]
+        return HostedResult((Text(pages_in_words(wanted)),), tuple(wanted))
 
     async def close(self) -> None:
         """Its connections are the gateway's."""
 
     def _query(self, text: str, settings: dict[str, Any]) -> SearchQuery:
-        place: dict[str, Any] = settings["location"] if is_object(settings.get("location")) else {}
         count = self._settings.count * _COUNTS.get(str(settings.get("context_size")), 1.0)
         return SearchQuery(
             text,
             max(int(count), 1),
             tuple(settings.get("allowed_domains") or self._settings.allowed_domains),
             tuple(settings.get("blocked_domains") or ()),
-            str(place.get("country") or ""),
+            str(_place(settings).get("country") or ""),
         )
 
 
-def describe_sources(query: str, sources: list[FoundSource]) -> HostedResult:
-    """What the model reads: numbered results, each with its address."""
-    if not sources:
-        return HostedResult((Text(f"No results for {query!r}."),))
-    lines = [
-        "\n".join(
-            part for part in (f"[{number}] {source.title}", source.url, source.age, source.text) if part
-        )
-        for number, source in enumerate(sources, 1)
-    ]
-    return HostedResult((Text("\n\n".join(lines)),), tuple(sources))
+def _place(settings: dict[str, Any]) -> dict[str, Any]:
+    location = settings.get("location")
+    return location if is_object(location) else {}
 
 
 def read_argument(call: ToolCall, name: str) -> str:

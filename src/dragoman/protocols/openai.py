@@ -45,6 +45,7 @@ ERROR_TYPES: tuple[tuple[str, FailureKind], ...] = (
     ("tokens", "rate_limit"),
     ("server_error", "server"),
 )
+_DATE = re.compile(r"_\d{4}_\d\d_\d\d$")
 _TOO_LONG = re.compile("context (?:window|length)", re.IGNORECASE)
 TIERS = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")} | {
     "standard": "default",
@@ -68,6 +69,11 @@ def report_choice(choice: Wire, where: str, protocol: str, losses: Losses) -> No
         for i, tool in enumerate(value if key == "tools" and is_array(value) else ()):
             if is_object(tool) and tool.get("type") in _FUNCTIONS:
                 report_choice(tool, f"{where}.{key}[{i}]", protocol, losses)
+
+
+def undated(kind: str) -> str:
+    """The type of a hosted tool without the date of its version (web_search_2025_08_26)."""
+    return _DATE.sub("", kind)
 
 
 def error_message(failure: Failure) -> str:

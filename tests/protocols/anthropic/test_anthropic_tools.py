@@ -137,8 +137,8 @@ DECODED: dict[str, tuple[Wire, ToolDeclaration | HostedTool, list[str]]] = {
             "blocked_domains": ["b.com"],
             "max_content_tokens": 5,
         },
-        HostedTool("web_fetch", "web_fetch", {"blocked_domains": ["b.com"]}),
-        ["tools[0].max_content_tokens"],
+        HostedTool("web_fetch", "web_fetch", {"blocked_domains": ["b.com"], "max_content_tokens": 5}),
+        [],
     ),
     "code execution": (
         {"type": "code_execution_20260521", "name": "code_execution"},

@@ -10,7 +10,7 @@ import pytest
 import dragoman
 from dragoman.core.errors import WireError
 from dragoman.core.losses import Losses
-from dragoman.core.model import ToolResult
+from dragoman.core.model import HostedTool, ToolResult
 from dragoman.protocols import codec
 
 CODEC = codec("gemini-interactions")
@@ -123,7 +123,30 @@ def test_what_goes_back_to_google_is_unchanged(given: Any) -> None:
     assert CODEC.encode_request(request, Losses()) == body
 
 
+RESTRICTED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "nothing is said": ([], {}),
+    "names alone": (["a"], {"allowed": ["a"]}),
+    "some tools": ([{"mode": "auto", "tools": ["a"]}], {"allowed": ["a"]}),
+    "none": ([{"mode": "none"}], {"allowed": []}),
+    "all but one": ([{"mode": "none", "tools": ["a"]}], {"denied": ["a"]}),
+}
+
+
+@pytest.mark.parametrize("given, settings", RESTRICTED.values(), ids=RESTRICTED)
+def test_the_tools_of_an_mcp_server_that_may_be_called(given: Any, settings: dict[str, Any]) -> None:
+    server = {"type": "mcp_server", "name": "far", "url": "https://e.org/mcp", "allowed_tools": given}
+    losses = Losses()
+    (tool,) = CODEC.decode_request({"model": "m", "input": "x", "tools": [server]}, losses).tools
+    assert isinstance(tool, HostedTool)
+    assert tool.settings == {"label": "far", "url": "https://e.org/mcp", **settings}
+    assert [*losses] == []
+
+
 WRONG: dict[str, tuple[Any, str]] = {
+    "tools by their number": (
+        {"input": "x", "tools": [{"type": "mcp_server", "allowed_tools": [7]}]},
+        "tools[0].allowed_tools[0]: expected an object",
+    ),
     "no input": ({"model": "m"}, "input: expected a text, a block or an array, got nothing"),
     "a number": ({"input": 7}, "input: expected a text, a block or an array, got the number 7"),
     "an entry without a type": ({"input": [{"a": 1}]}, "expected a step or a block, with a type"),

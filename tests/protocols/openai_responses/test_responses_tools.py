@@ -379,6 +379,16 @@ CHOICES: dict[str, tuple[Any, ToolChoice | None, list[str]]] = {
         [],
     ),
     "a hosted tool": (
+        {"type": "web_search_2025_08_26"},
+        ToolChoice("required", (), ("web_search",)),
+        [],
+    ),
+    "an MCP server": (
+        {"type": "mcp", "server_label": "l"},
+        ToolChoice("required", (), ("mcp:l",)),
+        [],
+    ),
+    "a tool of the client that has no name": (
         {"type": "computer"},
         ToolChoice("required"),
         ["changed tool_choice: Only openai-responses can force its computer. Some tool is required instead."],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
@@ -15,6 +16,7 @@ from dragoman.core.model import Wire
 from dragoman.core.transport import Timeouts, Transport, TransportError
 
 _TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=10)  # the loop ends a call earlier, if its limit says so
+_ADDRESS = re.compile(r"https?://[^\s\\]+", re.IGNORECASE)
 _LARGEST = 4 * 1024 * 1024
 
 
@@ -26,7 +28,6 @@ class SearchQuery(Struct, frozen=True):
     allowed: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
     country: str = ""  # two letters
-    language: str = ""
 
 
 class SearchBackend(Protocol):
@@ -51,6 +52,14 @@ def with_sites(query: SearchQuery) -> str:
     return " ".join(part for part in (query.text, f"({allowed})" if allowed else "", blocked) if part)
 
 
+def is_address(url: str) -> bool:
+    """Whether it is one of the web that all programs read alike: browsers take a backslash for a slash."""
+    try:
+        return bool(_ADDRESS.fullmatch(url) and urlsplit(url).hostname)
+    except ValueError:
+        return False
+
+
 def is_within(url: str, domain: str) -> bool:
     """Whether `url` is at the domain or below it."""
     parts, (host, _, path) = urlsplit(url), domain.lower().partition("/")
@@ -59,7 +68,10 @@ def is_within(url: str, domain: str) -> bool:
 
 
 def is_wanted(url: str, allowed: tuple[str, ...], blocked: tuple[str, ...]) -> bool:
-    if any(is_within(url, domain) for domain in blocked):
+    """Where domains are named, nothing passes of which nobody knows where it is from."""
+    if not allowed and not blocked:
+        return True
+    if not is_address(url) or any(is_within(url, domain) for domain in blocked):
         return False
     return not allowed or any(is_within(url, domain) for domain in allowed)
 

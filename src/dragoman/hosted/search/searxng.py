@@ -21,7 +21,7 @@ class SearXng(Struct, frozen=True):
     transport: Transport
 
     async def search(self, query: SearchQuery) -> list[FoundSource]:
-        asked = {"q": with_sites(query), "format": "json", "language": query.language}
+        asked = {"q": with_sites(query), "format": "json"}
         found = await fetch_json(self.transport, self.url, {}, asked)
         return read_sources(found.get("results"), text="content", age="publishedDate")
 

@@ -6,13 +6,31 @@ Ids and encrypted contents are marked as ours, because Anthropic would refuse th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.hosted import HostedCall, HostedCodec, HostedError, HostedResult
+from dragoman.core.fields import rows
+from dragoman.core.hosted import (
+    FoundSource,
+    HostedCall,
+    HostedCodec,
+    HostedError,
+    HostedResult,
+    pages_in_words,
+    tools_in_words,
+)
 from dragoman.core.jsontext import is_object
 from dragoman.core.model import ExecutedCall, HostedKind, Text, Wire
 from dragoman.core.seal import seal
-from dragoman.protocols.anthropic.hosted import EXECUTED, MCP_EXECUTED, find_text, is_made_here
+from dragoman.protocols.anthropic.hosted import (
+    EXECUTED,
+    MCP_EXECUTED,
+    find_text,
+    is_made_here,
+    page_text,
+    referenced,
+    string,
+)
 
 _DIRECT = {"caller": {"type": "direct"}}
 # The words of `*_tool_result_error` blocks; each kind knows a part of them, and `unavailable` is one of all
@@ -58,20 +76,19 @@ def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
                 "content": [{"type": "text", "text": text} for text in texts],
             },
         )
-    kind = "tool_search_tool" if call.kind == "tool_search" else call.kind
-    content = _content(call.kind, kind, result)
-    return ({"type": f"{kind}_tool_result", "tool_use_id": _id(call), "content": content, **_DIRECT},)
+    content = _content(call.kind, result)
+    return ({"type": f"{call.kind}_tool_result", "tool_use_id": _id(call), "content": content, **_DIRECT},)
 
 
 def _id(call: HostedCall) -> str:
     return (MCP_EXECUTED if call.kind == "mcp" else EXECUTED) + call.id
 
 
-def _content(kind: HostedKind, word: str, result: HostedResult) -> Wire | list[Wire]:
+def _content(kind: HostedKind, result: HostedResult) -> Wire | list[Wire]:
     if result.error:
         code = _ERRORS.get(result.error, "")
         code = code if code in _KNOWN.get(kind, ()) else "unavailable"
-        return {"type": f"{word}_tool_result_error", "error_code": code}
+        return {"type": f"{kind}_tool_result_error", "error_code": code}
     match kind:
         case "web_search":
             return [
@@ -112,7 +129,27 @@ def decode_past(block: Wire) -> ExecutedCall | None:
         return ExecutedCall(id, "call", _kind(name, kind), name, arguments, server)
     content = block.get("content")
     failed = block.get("is_error") is True or (is_object(content) and "error_code" in content)
-    return ExecutedCall(id, "result", text=find_text(content), failed=failed)
+    loaded = tuple(referenced(block))
+    text = find_text(content) if failed else _text_of(kind, content, loaded)
+    return ExecutedCall(id, "result", text=text, failed=failed, loaded=loaded)
+
+
+def _text_of(block: str, content: Any, loaded: Sequence[str]) -> str:
+    """What the model read of a result."""
+    match block:
+        case "tool_search_tool_result":
+            return tools_in_words(loaded)
+        case "web_search_tool_result":
+            return pages_in_words([_source(row) for row in rows(content)])
+        case "web_fetch_tool_result":
+            return page_text(content)
+        case _:
+            return find_text(content)
+
+
+def _source(row: Wire) -> FoundSource:
+    url, title, age = (string(row.get(key)) for key in ("url", "title", "page_age"))
+    return FoundSource(url, title, page_text(row), age)
 
 
 def _kind(name: str, block: str) -> HostedKind:

@@ -68,7 +68,7 @@ FILTERS = word_set(
 )
 # How clients spell neutral settings
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
-_WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains")
+_WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "max_content_tokens")
 _TAKEN = frozenset(
     {
         "type",
@@ -293,15 +293,15 @@ def block_as_text(block: Wire, where: str) -> str:
     content = block.get("content")
     match block.get("type"):
         case "tool_reference":
-            return "".join(f"Tool {name} is now available." for name in _referenced(block))
+            return "".join(f"Tool {name} is now available." for name in referenced(block))
         case "search_result":
             return "\n".join([_source(block), *_texts(content)])
         case "document":
-            return "\n".join([_text(block.get("title")), *_texts(_dig(block, "source", "content"))]).strip()
+            return "\n".join([string(block.get("title")), *_texts(_dig(block, "source", "content"))]).strip()
         case "server_tool_use" | "mcp_tool_use" if not _is_tool_search(block):
-            return f"[{_text(block.get('name'))}: {printed(block.get('input'), f'{where}.input')}]"
+            return f"[{string(block.get('name'))}: {printed(block.get('input'), f'{where}.input')}]"
         case "compaction":
-            return _text(content)
+            return string(content)
         case str(kind) if kind.endswith("_tool_result") and not _is_tool_search(block):
             found = find_text(content) or "nothing"
             return f"[{kind.removesuffix('_tool_result')} result: {found}]"
@@ -357,15 +357,15 @@ def loaded_tools(messages: Iterable[Message]) -> set[str]:
                     loaded.add(part.name)
                 case ToolResult():
                     bodies = [item.body for item in part.content if isinstance(item, Foreign)]
-                    loaded.update(name for body in bodies for name in _referenced(body))
+                    loaded.update(name for body in bodies for name in referenced(body))
                 case Foreign() if part.body.get("type") != "tool_removal":
-                    loaded.update(_referenced(part.body))
+                    loaded.update(referenced(part.body))
                 case _:
                     pass
     return loaded
 
 
-def _referenced(block: Wire) -> list[str]:
+def referenced(block: Wire) -> list[str]:
     """The names in a `tool_reference`, in the result of a tool search, in an added or removed tool."""
     match block:
         case {"type": "tool_reference", "tool_name": str(name)}:
@@ -373,7 +373,7 @@ def _referenced(block: Wire) -> list[str]:
         case {"type": "tool_addition" | "tool_removal", "tool": {"name": str(name)}}:
             return [name]
         case {"type": "tool_search_tool_result", "content": {"tool_references": found}} if is_array(found):
-            return [name for item in found if is_object(item) for name in _referenced(item)]
+            return [name for item in found if is_object(item) for name in referenced(item)]
         case _:
             return []
 
@@ -390,9 +390,10 @@ def _findings(content: Any) -> list[str]:
         case {"error_code": str(code)}:
             return [f"failed with {code}"]
         case {"url": str()}:
-            return [_source(content), *_read(content)]
+            page = page_text(content)
+            return [_source(content), *([page] if page else [])]
         case {"stdout": str(out)}:
-            return [text for text in (out, _text(content.get("stderr"))) if text]
+            return [text for text in (out, string(content.get("stderr"))) if text]
         case {"content": str(text)}:
             return [text]
         case _:
@@ -404,20 +405,19 @@ def find_text(content: Any) -> str:
     return "\n".join(_findings(content))
 
 
-def _read(item: Wire) -> list[str]:
+def page_text(item: Any) -> str:
     """The text of a page; of a search only what the gateway found, because Anthropic encrypts its own."""
-    is_text = _dig(item, "content", "source", "type") == "text"
-    page = _text(_dig(item, "content", "source", "data")) if is_text else ""
-    match unseal(_text(item.get("encrypted_content"))):
+    match unseal(string(_dig(item, "encrypted_content"))):
         case ["search", str(text)] if text:
-            return [text]
+            return text
         case _:
-            return [page] if page else []
+            is_text = _dig(item, "content", "source", "type") == "text"
+            return string(_dig(item, "content", "source", "data")) if is_text else ""
 
 
 def _source(item: Wire) -> str:
-    title = _text(item.get("title")) or _text(_dig(item, "content", "title"))
-    address = _text(item.get("url")) or _text(item.get("source"))
+    title = string(item.get("title")) or string(_dig(item, "content", "title"))
+    address = string(item.get("url")) or string(item.get("source"))
     return f"{title} ({address})" if title and address else title or address
 
 
@@ -433,7 +433,7 @@ def _dig(value: Any, *keys: str) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -56,8 +56,11 @@ def encode_tools(request: Request, calls: Calls, losses: Losses) -> list[Wire]:
         allowed = choice.names
     encoded: list[Wire] = []
     for tool in request.tools:
-        if isinstance(tool, HostedTool):
-            encoded += [own(tool.extras, PROTOCOL_NAME)["block"]] if is_native(tool) else []
+        if isinstance(tool, HostedTool) and is_native(tool):
+            encoded.append(own(tool.extras, PROTOCOL_NAME)["block"])
+        elif isinstance(tool, HostedTool):
+            why = f"Bedrock has no hosted {tool.name or tool.kind} tool."
+            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
         elif not allowed or tool.name in allowed:
             encoded.append(as_it_came(tool, {"toolSpec": _encode_tool(tool)}))
     if allowed:

@@ -38,7 +38,7 @@ _WRITTEN: dict[HostedKind, Wire] = {
 }
 HOSTED = frozenset({*_WRITTEN, "mcp"})
 _MCP_SETTINGS = word_set("label url headers allowed approval")
-_AUTO = frozenset({"mode"})  # nothing is said where the model may choose
+_MODE = frozenset({"mode"})  # nothing is said where the model may choose, or must not
 # How clients spell neutral settings
 _SPELLED = {"context_size": "search_context_size", "location": "user_location"}
 
@@ -77,16 +77,18 @@ def _decode_mcp(fields: Fields, losses: Losses) -> dict[str, Any]:
     for name, key in (("label", "name"), ("url", "url"), ("headers", "headers")):
         if value := fields.any(key):
             settings[name] = value
-    allowed: list[str] = []
     for i, entry in enumerate(fields.list("allowed_tools") or ()):
         if isinstance(entry, str):  # as Google's cookbook writes them
-            allowed.append(entry)
+            settings["allowed"] = [*settings.get("allowed", ()), entry]
             continue
         inner = Fields(entry, f"{fields.path('allowed_tools')}[{i}]", PROTOCOL_NAME)
-        allowed += [str(name) for name in inner.list("tools") or ()]
-        auto = inner.rest.get("mode") == "auto"
-        inner.extras(losses, quiet=_AUTO if auto else NOTHING, topic="hosted.setting")
-    return settings | ({"allowed": allowed} if allowed else {})
+        names, mode = [str(name) for name in inner.list("tools") or ()], inner.rest.get("mode")
+        if mode == "none" and names:
+            settings["denied"] = [*settings.get("denied", ()), *names]
+        elif names or mode == "none":
+            settings["allowed"] = [*settings.get("allowed", ()), *names]
+        inner.extras(losses, quiet=_MODE if mode in ("auto", "none") else NOTHING, topic="hosted.setting")
+    return settings
 
 
 def _encode_mcp(tool: HostedTool) -> Wire | None:

@@ -94,7 +94,7 @@ def encode_call(call: ToolCall, echoed: bool) -> Wire:
         inner[key] = encode_arguments(call)
     if native:
         id = {"id": call.id} if call.id else {}
-        return {**id, **extras, kind: inner | extras.get(kind, {})}
+        return {**id, **extras, **id, kind: inner | extras.get(kind, {})}
     wire: Wire = {"id": call.id, "type": kind, kind: inner}
     if call.state and (not echoed or call.state.origin == PROTOCOL_NAME):
         wire |= encode_call_state(call.state)

@@ -13,11 +13,13 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedKind, HostedTool, Wire
 from dragoman.core.model_profile import ModelProfile
+from dragoman.protocols.openai import undated
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 
 _HOSTED: dict[str, HostedKind] = {
     "openrouter:web_search": "web_search",
     "web_search": "web_search",
+    "web_search_preview": "web_search",
     "browser_search": "web_search",
     "code_interpreter": "code_execution",
 }
@@ -36,7 +38,7 @@ def decode_hosted(fields: Fields, kind: str) -> HostedTool:
     """A declaration in `tools`; it is kept whole in the extras."""
     name, parameters = fields.rest.get("name"), fields.rest.get("parameters")
     given = parameters if is_object(parameters) else {}
-    known = _HOSTED.get(kind, "other")
+    known = _HOSTED.get(undated(kind), "other")
     settings = _decode_parameters(given) if known == "web_search" else {}
     return HostedTool(
         known,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.fields import own
-from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult
+from dragoman.core.fields import own, rows
+from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult, tools_in_words
 from dragoman.core.model import ExecutedCall, Request, ToolDeclaration, Wire
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
 
@@ -99,6 +99,15 @@ def decode_past(item: Wire) -> ExecutedCall | None:
             return ExecutedCall(asked, "answer", text=_text(item.get("reason")), failed=not approved)
         case "web_search_call":
             return ExecutedCall(id, "told", "web_search")
+        case "tool_search_call":
+            asked = item.get("arguments")
+            return ExecutedCall(
+                id.removeprefix("tsc_"), "call", "tool_search", "", jsontext.dumps(asked or {})
+            )
+        case "tool_search_output":
+            found = tuple([_text(tool.get("name")) for tool in rows(item.get("tools"))])
+            words = tools_in_words(found)
+            return ExecutedCall(id.removeprefix("tso_"), "result", "tool_search", text=words, loaded=found)
         case _:
             return None
 
@@ -135,6 +144,6 @@ HOSTED_CODEC = HostedCodec(
     encode_approval=encode_approval,
     decode=decode_past,
     most_calls=most_calls,
-    holds=frozenset({"mcp"}),
+    holds=frozenset({"mcp", "tool_search"}),
     replaces_call=True,
 )

@@ -35,14 +35,13 @@ from dragoman.core.model import (
     ToolResult,
     Wire,
 )
+from dragoman.protocols.openai import undated
 from dragoman.protocols.openai_responses.computer import as_function
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, QUIET_ITEM, is_native, printed
 
-KINDS: dict[str, HostedKind] = {
+_KINDS: dict[str, HostedKind] = {
     "web_search": "web_search",
-    "web_search_2025_08_26": "web_search",
     "web_search_preview": "web_search",
-    "web_search_preview_2025_03_11": "web_search",
     "file_search": "file_search",
     "code_interpreter": "code_execution",
     "image_generation": "image_generation",
@@ -69,8 +68,12 @@ _CARRIED: dict[HostedKind, frozenset[str]] = {
 }
 
 
+def kind_of(wire: str) -> HostedKind:
+    return _KINDS.get(undated(wire), "other")
+
+
 def decode_hosted(fields: Fields, wire: str, losses: Losses) -> HostedTool:
-    kind = KINDS.get(wire, "other")
+    kind = kind_of(wire)
     if kind == "shell" and is_hosted_shell(fields.rest):
         kind = "other"
     settings: dict[str, Any] = {}

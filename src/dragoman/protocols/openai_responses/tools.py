@@ -21,11 +21,11 @@ from dragoman.core.model import AnyTool, HostedTool, Request, ToolChoice, ToolDe
 from dragoman.protocols.openai import report_choice
 from dragoman.protocols.openai_responses.hosted import (
     HOISTED,
-    KINDS,
     decode_hosted,
     decode_search_tool,
     encode_hosted,
     encode_search_tool,
+    kind_of,
 )
 from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, is_native
 
@@ -203,6 +203,8 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
             report_choice(choice, "tool_choice", PROTOCOL_NAME, losses)
             names, hosted = _allowed(choice["tools"], losses)
             return ToolChoice(mode, names, hosted, extras=whole)
+        case {"type": str(kind)} if forced := _forced(choice, kind):
+            return ToolChoice("required", (), (forced,), extras=whole)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
             why = f"Only {PROTOCOL_NAME} can force its {kind}. Some tool is required instead."
             losses.changed("tool_choice", why, "tool.choice")
@@ -210,6 +212,14 @@ def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:
         case _:
             problem = f"expected auto, none, required or an object that names tools, got {describe(choice)}"
             raise WireError(PROTOCOL_NAME, "tool_choice", problem)
+
+
+def _forced(choice: Wire, wire: str) -> str:
+    """The hosted tool that a choice forces; empty where it is one that clients run themselves."""
+    kind = kind_of(wire)
+    if kind == "mcp" and type(label := choice.get("server_label")) is str:
+        return f"mcp:{label}"
+    return kind if kind in ("web_search", "tool_search") else ""
 
 
 def _allowed(tools: list[Any], losses: Losses) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -222,8 +232,8 @@ def _allowed(tools: list[Any], losses: Losses) -> tuple[tuple[str, ...], tuple[s
                 names.append(name)
             case {"type": "mcp", "server_label": str(label)} if tool.get("name") is None:
                 hosted.append(f"mcp:{label}")
-            case {"type": str(kind)} if kind != "mcp" and kind in KINDS:
-                hosted.append(KINDS[kind])
+            case {"type": str(wire)} if wire != "mcp" and (kind := kind_of(wire)) != "other":
+                hosted.append(kind)
             case _:
                 why = f"Only {PROTOCOL_NAME} can allow it."
                 losses.dropped(f"tool_choice.tools[{i}]", why, "tool.choice")
