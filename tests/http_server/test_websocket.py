@@ -268,10 +268,10 @@ class Wire:
 
     async def drain(self) -> None: ...
 
-    def pause_socket(self) -> None:
+    def pause_reading(self) -> None:
         self.paused = True
 
-    def resume_socket(self) -> None:
+    def resume_reading(self) -> None:
         self.paused = False
 
     def end_socket(self) -> None:

@@ -205,7 +205,8 @@ class HostedRun(RoundHooks):
         self._conversation = restore_calls(self._context.messages, self._client, self._past)
 
     async def _repeat(self, call: ToolCall) -> returning.Answer:
-        if self._offers.find(call) is None or not call.complete or self._may_change(call):
+        offered = self._offers.find(call)
+        if offered is None or not call.complete or offered.tool.kind == "mcp":  # which must not act twice
             return self._give_up(call)
         result = await self._running.bound(self._work(call))
         self._report_lost("changed", call, _AGAIN)
@@ -215,11 +216,6 @@ class HostedRun(RoundHooks):
         result = failure("unavailable", _GONE)
         self._report_lost("dropped", call, _GONE)
         return call, ToolResult(call.id, call.name, result.content, failed=True)
-
-    def _may_change(self, call: ToolCall) -> bool:
-        """An MCP tool may do something: it must not do it twice."""
-        offered = self._offers.find(call)
-        return offered is not None and offered.tool.kind == "mcp"
 
     def _report_lost(self, kind: str, call: ToolCall, why: str) -> None:
         code = f"hosted.result.{kind}"
@@ -310,7 +306,7 @@ class HostedRun(RoundHooks):
         ours = [call for call in ours if call.complete]
         self._round += 1
         answers = await self._execute_round(end, ours, add)
-        asked = [call for call in ours if self._asks(call)]
+        asked = [call for call in ours if (offered := self._offers.find(call)) and offered.asks]
         if asked or theirs:
             await self._leave(answers, theirs, add)
             for call in asked:
@@ -430,10 +426,6 @@ class HostedRun(RoundHooks):
             return await offered.executor.execute(offered.tool, named, context)
 
         return execute
-
-    def _asks(self, call: ToolCall) -> bool:
-        offered = self._offers.find(call)
-        return offered is not None and offered.asks
 
     def _question(self, call: ToolCall) -> Wire:
         offered, encode = self._offers.find(call), self._codec.encode_approval

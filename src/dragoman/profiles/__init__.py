@@ -258,11 +258,10 @@ def find_server(name: str, base_url: str) -> str:
     if name in known():
         return name
     url = http_url(base_url.rstrip("/"))
-    return next((each.name for each in known().values() if url in _urls(each)), "")
-
-
-def _urls(provider: ProviderSettings) -> list[str]:
-    return [provider.base_url, *(each.base_url for each in provider.surfaces)]
+    for provider in known().values():
+        if url in (provider.base_url, *(surface.base_url for surface in provider.surfaces)):
+            return provider.name
+    return ""
 
 
 def _origin(url: str) -> str:

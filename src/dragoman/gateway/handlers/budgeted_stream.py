@@ -6,7 +6,6 @@ Where the gateway asked for the usage and the client did not, the event that tel
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Protocol
 
 from dragoman.core.model import Failure
@@ -36,7 +35,7 @@ class BudgetedStream:
 
     def __init__(self, inner: RelayedStream, record: ExchangeRecord, hidden: str = "") -> None:
         self._inner, self._record = inner, record
-        self._hidden = _compile(hidden) if hidden else None
+        self._hidden = re.compile(hidden.encode()) if hidden else None
         self._end = b""
 
     @property
@@ -74,8 +73,3 @@ class BudgetedStream:
 
     def _is_hidden(self, event: bytes) -> bool:
         return bool(self._hidden and self._hidden.search(event) and _USAGE.search(event))
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode())

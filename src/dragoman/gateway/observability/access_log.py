@@ -98,7 +98,10 @@ class AccessLog:
 
     def finish(self, record: ExchangeRecord) -> None:
         seconds, losses = record.seconds, record.losses
-        kinds, codes = _sum_losses(losses) if losses else _NOTHING_LOST
+        kinds, codes = _NOTHING_LOST
+        if losses:
+            few = few_losses(losses)
+            kinds, codes = _sum_few(few) if few else _sums(losses)
         if record.usage and not is_plausible(record.usage):
             record.usage = None
         self.metrics.count(record, kinds, seconds)
@@ -165,11 +168,6 @@ def _line(
         failure.message[:_LONGEST] if failure else "",
         record.hosted,
     )
-
-
-def _sum_losses(losses: list[Loss]) -> LossSums:
-    few = few_losses(losses)
-    return _sum_few(few) if few else _sums(losses)
 
 
 @lru_cache(256)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from typing import Any
 
 from dragoman.core.jsontext import is_object
@@ -24,7 +23,7 @@ class StreamUsage:
 
     def __init__(self, protocol: str) -> None:
         self._accounting = server(protocol).accounting
-        self._hint, self._mark = self._accounting.call_hint, _compile(self._accounting.call_mark)
+        self._hint, self._mark = self._accounting.call_hint, re.compile(self._accounting.call_mark.encode())
         self._first = self._before = self.last = b""
         self.calls = 0
 
@@ -67,8 +66,3 @@ def _value(text: str) -> Any:
         return _decoder.raw_decode(text)[0]
     except (ValueError, RecursionError):
         return None
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode())

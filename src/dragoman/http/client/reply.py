@@ -95,15 +95,13 @@ class HttpReply:
         """`head` is valid HTTP, without the empty line at its end."""
         self.status, self._head = status, head
         if head.lower().find(_PART_OF_ENCODING) > 0 and "content-encoding" in self.headers:
-            self._start_inflating(self.headers["content-encoding"].lower())
+            encoding = self.headers["content-encoding"].lower()
+            if encoding in ("gzip", "x-gzip", "deflate"):
+                self._inflate = _new_inflate()
+            elif encoding not in ("", "identity"):
+                self.on_error(ReplyBroken(f"the reply is encoded as {encoding}, which was not accepted"))
         if self._waiter:
             self._wake()
-
-    def _start_inflating(self, encoding: str) -> None:
-        if encoding in ("gzip", "x-gzip", "deflate"):
-            self._inflate = _new_inflate()
-        elif encoding not in ("", "identity"):
-            self.on_error(ReplyBroken(f"the reply is encoded as {encoding}, which was not accepted"))
 
     def on_body(self, data: bytes) -> None:
         sink = self._sink

@@ -70,6 +70,7 @@ _LENGTH = b"\r\ncontent-length: "
 _LARGEST_KNOWN = 4096  # bytes of a head that is remembered
 _MOST_DIGITS = 10  # of a content-length
 _MOST_UNLIKE = 4  # heads in a row that are unlike the one before; then a connection remembers none any more
+_SLOW_HEAD = "the head of the request took too long"
 _VERSIONS = ("1.1", "1.0")
 # RFC 9110, section 7.2: a name or an address, and a port. A missing one does not match, nor do two
 _HOST = re.compile(r"(?:[A-Za-z0-9._~!$&'*+,;=()%-]*|\[[0-9A-Za-z:.%]+\])(?::\d*)?")
@@ -103,7 +104,7 @@ class _KnownHead(Struct, frozen=True):
     memo: HeadMemo
 
 
-def _make_known_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
+def _know_head(data: bytes, request: ServerRequest, max_head: int) -> _KnownHead | None:
     """What is to be remembered of `request`, whose head is the first in `data`. None where something else
     than the content-length may say where its body or the connection ends."""
     headers, end = request.headers, data.find(_END_OF_HEAD)
@@ -222,7 +223,9 @@ class ServerConnection(asyncio.Protocol):
                 self._reject_head()
         if self._pending and not self._half_closed:
             if between and self._unlike < _MOST_UNLIKE:
-                self._remember_head(data)
+                alone = len(self._pending) == 1 and not self._head_since
+                self._known = _know_head(data, self._pending[0], self._limits.max_head) if alone else None
+                self._unlike += 1
             self._respond_next()
 
     def _receive_known(self, known: _KnownHead, data: bytes) -> bool:
@@ -244,11 +247,6 @@ class ServerConnection(asyncio.Protocol):
         request.fill(data[body_at:])
         self._begin_response(request)
         return True
-
-    def _remember_head(self, data: bytes) -> None:
-        alone = len(self._pending) == 1 and not self._head_since
-        self._known = _make_known_head(data, self._pending[0], self._limits.max_head) if alone else None
-        self._unlike += 1
 
     def _receive_slices(self, data: bytes) -> None:
         """What belongs to a body that the application waits for is parsed at once."""
@@ -284,7 +282,7 @@ class ServerConnection(asyncio.Protocol):
         if self._websocket:
             self._websocket.resume()
         elif self._reading_paused and not self._transport.is_closing():
-            self._resume_reading()
+            self.resume_reading()
 
     # httptools callbacks
 
@@ -332,7 +330,7 @@ class ServerConnection(asyncio.Protocol):
         if request:
             request.feed(data)
             if request.size > _UNASKED_BODY and not (request.awaited or request.discarded):
-                self._pause_reading()
+                self.pause_reading()
 
     def on_message_complete(self) -> None:
         if self._upgrading:  # its body, if it has one, follows
@@ -380,16 +378,10 @@ class ServerConnection(asyncio.Protocol):
         self._websocket = websocket = WebSocket(self, max_size, request.memory, limits.body, limits.min_rate)
         if self._server.stopping:
             websocket.shut_down()
-        self._resume_reading()  # a client may have sent messages without waiting for the response
+        self.resume_reading()  # a client may have sent messages without waiting for the response
         return websocket
 
     # SocketConnection
-
-    def pause_socket(self) -> None:
-        self._pause_reading()
-
-    def resume_socket(self) -> None:
-        self._resume_reading()
 
     def end_socket(self) -> None:
         self._close()
@@ -399,7 +391,7 @@ class ServerConnection(asyncio.Protocol):
     def _respond_next(self) -> None:
         """Start the next response; while one is under way or was not read by the client, stop reading."""
         if self._request or self._writable:
-            self._pause_reading()
+            self.pause_reading()
             return
         self._begin_response(self._pending.popleft())
 
@@ -458,20 +450,20 @@ class ServerConnection(asyncio.Protocol):
             self._transport.abort()
         elif not request.complete:
             request.discard()
-            self._resume_reading()
+            self.resume_reading()
             if self.close:
                 self._half_close()
         elif self._pending and not self.close:
             self._respond_next()
-            self._resume_reading()
+            self.resume_reading()
         elif self.close or self._rejected:
             self._close()
         elif self._reading_paused:
-            self._resume_reading()
+            self.resume_reading()
 
     def _send_continue(self) -> None:
         """The application waits for the body of the current request."""
-        self._resume_reading()
+        self.resume_reading()
         if self._request and self._request.headers.get("expect", "").lower() == "100-continue":
             self.write(_CONTINUE)
 
@@ -525,7 +517,7 @@ class ServerConnection(asyncio.Protocol):
         if request and request.headers.get("upgrade", "").lower() == "websocket" and not self._request:
             self.end_of_upgraded()
             self._unparsed = rest
-            self._pause_reading()  # until the application has agreed
+            self.pause_reading()  # until the application has agreed
         elif request and (framing := request.body_framing()):
             self._parser = httptools.HttpRequestParser(_BodyOnly(self))
             try:
@@ -541,12 +533,12 @@ class ServerConnection(asyncio.Protocol):
         self.on_message_complete()
         self._rejected = True
 
-    def _pause_reading(self) -> None:
+    def pause_reading(self) -> None:
         if not self._reading_paused:
             self._reading_paused = True
             self._transport.pause_reading()
 
-    def _resume_reading(self) -> None:
+    def resume_reading(self) -> None:
         if not self._reading_paused or self._pending:
             return
         self._reading_paused = False
@@ -575,7 +567,7 @@ class ServerConnection(asyncio.Protocol):
         if self._writable:
             return self._since, limits.unread, self._transport.abort
         if self._head_since:
-            return self._head_since, limits.head, self._reject_slow_head
+            return self._head_since, limits.head, partial(self._reject, 408, _SLOW_HEAD)
         is_ignored = self._rejected or (receiving is not None and receiving.discarded)
         if receiving and not is_ignored:
             seconds = limits.body + receiving.size / limits.min_rate
@@ -585,9 +577,6 @@ class ServerConnection(asyncio.Protocol):
         if is_ignored:
             return self._since, limits.linger, self._transport.abort
         return self._since, limits.idle, self._close
-
-    def _reject_slow_head(self) -> None:
-        self._reject(408, "the head of the request took too long")
 
     def _time_out_body(self, receiving: ServerRequest) -> None:
         """The application may answer 408, unless its response has begun or it waits for another request."""

@@ -49,9 +49,9 @@ class SocketConnection(Protocol):
 
     async def drain(self) -> None: ...
 
-    def pause_socket(self) -> None: ...
+    def pause_reading(self) -> None: ...
 
-    def resume_socket(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
     def end_socket(self) -> None:
         """No more data will be written."""
@@ -246,7 +246,7 @@ class WebSocket:
             self._scheduled = asyncio.get_running_loop().call_soon(self._parse)
         elif self._paused:
             self._paused = False
-            self._connection.resume_socket()
+            self._connection.resume_reading()
 
     def _must_wait(self) -> bool:
         return self.open and (len(self._messages) >= _MOST_QUEUED or self._connection.full)
@@ -254,7 +254,7 @@ class WebSocket:
     def _pause(self) -> None:
         if not self._paused:
             self._paused = True
-            self._connection.pause_socket()
+            self._connection.pause_reading()
 
     def _receive_frame(self, frame: object) -> None:
         from websockets.frames import Frame, Opcode

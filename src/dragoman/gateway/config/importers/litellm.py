@@ -58,7 +58,9 @@ def import_litellm(text: str, name: str = "config.yaml") -> Imported:
     _read_settings(source.table("litellm_settings"), draft)
     _read_router(source.table("router_settings"), draft)
     _read_models(source.tables("model_list"), credentials, draft)
-    _add_aliases(draft)
+    for alias, (model, where) in draft.aliases.items():
+        if _is_known(model, where, draft):
+            draft.rows[alias] = draft.rows[model]
     _add_fallbacks(draft)
     variables = source.table("environment_variables")
     for variable, _ in variables.items():
@@ -338,12 +340,6 @@ def _target(deployment: Deployment, weight: int) -> dict[str, Any]:
     if deployment.extra:
         target["extra"] = deployment.extra
     return target
-
-
-def _add_aliases(draft: _Draft) -> None:
-    for name, (model, where) in draft.aliases.items():
-        if _is_known(model, where, draft):
-            draft.rows[name] = draft.rows[model]
 
 
 def _add_fallbacks(draft: _Draft) -> None:
