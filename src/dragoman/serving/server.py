@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -112,6 +112,7 @@ class ProtocolServer(Struct, frozen=True, kw_only=True):
     required: tuple[str, ...] = ()  # fields that the vendor's own server insists on
     streams_overflow: bool = False
     unwrap: Unwrap | None = None
+    check_headers: Callable[[Mapping[str, str]], None] | None = None  # raises WireError
     forwarding: Forwarding | None = None
     search: SearchRouteCodec | None = None  # of clients that search by themselves
     encode_quota: Callable[[RateLimitStatus], dict[str, str]] = lambda quota: {}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.genai._gaos.lib.compat_errors import BadRequestError, NotFoundError
 
+from dragoman.core import jsontext
 from gateway.conversations.stands import OTHER_KEY
 from gateway.plain import send
 from gateway.sdks import Interactions, Turn, plain, schema
@@ -99,3 +100,13 @@ def test_every_path(stand: Stand, path: str) -> None:
     assert (got.status, got.text("gemini-interactions")) == (200, "You said: hello")
     again = send(stand.url, "GET", f"{path}/{got.json['id']}?stream=false")
     assert again.json == got.json
+
+
+@pytest.mark.parametrize("revision", ["2026-05-20", "2026-11-01", "2026-05-07"])
+def test_revisions(stand: Stand, revision: str) -> None:
+    """The one before steps had another schema; Google ended it in June 2026."""
+    headers = {"x-goog-api-key": CLIENT_KEY, "api-revision": revision}
+    body = jsontext.encode({"model": f"openai-chat:{MODELS['openai-chat']}", "input": "hi"})
+    got = send(stand.url, "POST", "/v1beta/interactions", body, headers)
+    assert got.status == (400 if revision == "2026-05-07" else 200)
+    assert got.status == 200 or "2026-05-20 or later" in got.json["error"]["message"]

@@ -61,6 +61,8 @@ class RequestReader:
         It waits after the body was read, because only then can a client's disconnect be noticed.
         """
         incoming, limit = request.incoming, self._max_body
+        if check := request.protocol_server.check_headers:
+            check(request.headers)
         # mostly it has arrived, and a coroutine costs more than to take it
         data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := incoming.headers.get("content-encoding"):
