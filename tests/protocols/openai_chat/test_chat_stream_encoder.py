@@ -1,5 +1,6 @@
 """Events as chunks: what clients of Chat see of a stream."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -363,3 +364,18 @@ def test_a_client_that_declares_functions_gets_a_function_call() -> None:
         b"[DONE]",
     ]
     assert losses == ["dropped second: A client that declares functions takes one call at a time."]
+
+
+@pytest.mark.parametrize("signed", [*product([False, True], repeat=3)], ids=str)
+def test_a_stream_has_the_details_of_a_whole_reply(signed: tuple[bool, ...]) -> None:
+    """A client that echoes details leaves the plain text of the reasoning out."""
+    parts = [
+        Reasoning(f"thought {i}", state=State("anthropic", f"sig{i}") if each else None)
+        for i, each in enumerate(signed)
+    ]
+    response = Response("r", "m", (*parts, Text("So.")), Stop("end"), Usage())
+    message = CODEC.encode_response(response, Losses())["choices"][0]["message"]
+    frames: list[Any] = [frame.data for frame in encode(*unfold(response))[0] if isinstance(frame.data, dict)]
+    deltas = [choice["delta"] for frame in frames for choice in frame["choices"]]
+    streamed = [entry for delta in deltas for entry in delta.get("reasoning_details", ())]
+    assert streamed == message.get("reasoning_details", [])

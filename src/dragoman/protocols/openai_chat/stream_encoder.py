@@ -64,6 +64,7 @@ class StreamEncoder:
         self._texts: list[str] = []
         self._state: State | None = None
         self._calls = self._details = self._images = 0
+        self._unsigned: list[Wire] = []  # details of reasoning without state, while none with state came
         self._length = self._begin = 0  # of the content so far, and where its open part begins
         self._citations: list[Citation] = []
         self._annotations: list[Wire] = []
@@ -182,11 +183,8 @@ class StreamEncoder:
         match part := self._part:
             case ToolCall():
                 return self._end_call(part, complete)
-            case Reasoning() if self._state:
-                reasoning = replace(part, text="".join(self._texts), state=self._state)
-                entries = encode_details(reasoning, self._details, self._length > 0)
-                self._details += len(entries)
-                return (self._chunk({"reasoning_details": entries}),)
+            case Reasoning():
+                return self._end_reasoning(part)
             case Text():
                 if 0 < self._begin < self._length:
                     self._losses.changed(
@@ -196,6 +194,18 @@ class StreamEncoder:
                 return ()
             case _:
                 return ()
+
+    def _end_reasoning(self, part: Reasoning) -> Iterable[Frame]:
+        """Once some reasoning has state, all of it comes back in the details."""
+        reasoning = replace(part, text="".join(self._texts), state=self._state)
+        place = self._details + len(self._unsigned)
+        entries = [*self._unsigned, *encode_details(reasoning, place, self._length > 0)]
+        if not self._state and not self._details:
+            self._unsigned = entries
+            return ()
+        self._unsigned = []
+        self._details += len(entries)
+        return (self._chunk({"reasoning_details": entries}),)
 
     def _end_call(self, call: ToolCall, complete: bool) -> Iterable[Frame]:
         """A call without arguments gets `{}`; its signature follows in a chunk of its own."""
