@@ -202,7 +202,7 @@ LOST = {
     "a new field": ({**answer(), "new": 1}, ["dropped new: Only gemini has this field."]),
     "bookkeeping is quiet": (
         {
-            **answer(index=0, avgLogprobs=1, safetyRatings=[], finishMessage="x"),
+            **answer(index=0, avgLogprobs=1, score=-0.1, safetyRatings=[], finishMessage="x"),
             "modelStatus": {},
             "usageMetadata": {},
         },

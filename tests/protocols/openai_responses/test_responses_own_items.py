@@ -179,6 +179,7 @@ def test_d12_phase_citations_and_found_tools_are_reported():
     assert decode([USER, {**REPLY, "phase": "commentary"}])[1] == [
         "dropped input[1].phase: Only openai-responses has this field."
     ]
+    assert decode([USER, {**REPLY, "phase": "final_answer"}])[1] == []
     cited = Text("a", (Citation("https://x.org"),), where="w")
     assert encode(Message("user", (Text("q"),)), Message("assistant", (cited,)))[1] == [
         "dropped w.citations: openai-responses takes no sources of others."

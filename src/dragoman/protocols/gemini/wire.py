@@ -147,6 +147,7 @@ class Candidate(Struct, forbid_unknown_fields=True, gc=False):
     index: Literal[0] = 0
     avgLogprobs: Raw = ABSENT
     safetyRatings: Raw = ABSENT
+    score: Raw = ABSENT
     tokenCount: Raw = ABSENT
     finishMessage: Raw = ABSENT
 
@@ -165,6 +166,7 @@ class UsageMetadata(Struct, forbid_unknown_fields=True, gc=False):
     cacheTokensDetails: Raw = ABSENT
     toolUsePromptTokensDetails: Raw = ABSENT
     thoughtsTokensDetails: Raw = ABSENT
+    billablePromptUsage: Raw = ABSENT
     trafficType: Raw = ABSENT
     serviceTier: Raw = ABSENT
 
@@ -182,6 +184,7 @@ class GenerateContentReply(Struct, forbid_unknown_fields=True, gc=False):
     responseId: str = ""
     createTime: str = ""
     modelStatus: Raw = ABSENT
+    turnToken: Raw = ABSENT
 
 
 # Words

@@ -31,6 +31,8 @@ STOP: Table[StopReason] = Table(
     ("function_call", "tool_calls"),
     ("length", "length"),
     ("model_length", "context_full"),  # Mistral
+    ("eos", "end"),  # Together, and eos_token: Hugging Face
+    ("eos_token", "end"),
     ("content_filter", "content_filter"),
     ("content_filter", "refusal"),
     ("", "end"),  # servers that send no finish reason
@@ -264,6 +266,8 @@ QUIET_CALL = word_set("type index arguments extra_content")
 MATCHED_STOP = ("stop_reason", "matched_stop")  # of vLLM and SGLang; a number is a token
 QUIET_RESPONSE = unread_fields(ReceivedCompletion) | word_set(
     "id object created model usage system_fingerprint"
+    # what a stored completion repeats of its request
+    " temperature top_p frequency_penalty presence_penalty seed tools tool_choice response_format input_user"
 )
 QUIET_CHOICE = unread_fields(ReceivedChoice) | {"index", "finish_reason", "logprobs", *MATCHED_STOP}
 # Counts that are read, and what a reply says about its price, its time and the kinds of its tokens

@@ -56,7 +56,7 @@ from dragoman.protocols.openai_responses.parts import (
     encode_part,
     encode_reasoning,
 )
-from dragoman.protocols.openai_responses.wire import ITEM, PROTOCOL_NAME, QUIET_ITEM, is_native
+from dragoman.protocols.openai_responses.wire import FINAL, ITEM, PROTOCOL_NAME, QUIET_ITEM, is_native
 
 _OUTPUT: Extras = {PROTOCOL_NAME: {"type": "function_call_output"}}  # shared, nobody writes into it
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
@@ -315,7 +315,11 @@ def _decode_message(fields: Fields, losses: Losses) -> Message:
             PROTOCOL_NAME, fields.path("role"), f"expected user, assistant, system or developer, got {role!r}"
         )
     parts = decode_content(fields.any("content"), fields.path("content"), losses)
-    return Message(role, parts, where=fields.where, extras=fields.extras(losses, quiet=QUIET_ITEM))  # pyright: ignore[reportArgumentType] - checked above
+    return Message(role, parts, where=fields.where, extras=fields.extras(losses, quiet=_quiet(fields)))  # pyright: ignore[reportArgumentType] - checked above
+
+
+def _quiet(fields: Fields) -> frozenset[str]:
+    return FINAL if fields.rest.get("phase") == "final_answer" else QUIET_ITEM
 
 
 def _encode_items(message: Message, losses: Losses) -> list[Wire]:
@@ -481,7 +485,7 @@ def _decode_reply(fields: Fields, at: int, losses: Losses) -> tuple[AnyPart, ...
     if content is None and fields.rest.get("id"):  # of a stream whose deltas say it (Hugging Face)
         return (Foreign(PROTOCOL_NAME, fields.rest, where=fields.where),)
     note = {"at": at, "message": fields.rest}
-    fields.extras(losses, quiet=QUIET_ITEM)
+    fields.extras(losses, quiet=_quiet(fields))
     parts = decode_content(content, f"{fields.where}.content", losses)
     return tuple([replace(part, extras={**(part.extras or {}), ITEM: note}) for part in parts])
 

@@ -267,6 +267,7 @@ class EventWire(TypedDict):
 
 
 QUIET_ITEM = word_set("type id status role name summary content action operation")
+FINAL = QUIET_ITEM | {"phase"}  # of a final answer, which every other protocol takes a message for
 QUIET_PART = word_set("type annotations logprobs image_url file_data prompt_cache_breakpoint")
 QUIET_REQUEST = word_set("stream_options client_metadata stream input instructions model tools")
 QUIET_RESPONSE = frozenset(ReceivedResponse.__struct_fields__)
