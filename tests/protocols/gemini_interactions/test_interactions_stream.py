@@ -9,7 +9,15 @@ import pytest
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
 from dragoman.core.errors import GrammarError, UpstreamError, WireError
-from dragoman.core.events import PartDelta, PartEnd, PartStart, ResponseEnd, ResponseStart, fold
+from dragoman.core.events import (
+    PartDelta,
+    PartEnd,
+    PartStart,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    fold,
+)
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     Citation,
@@ -208,6 +216,12 @@ def test_failures(last: dict[str, Any], kind: str, message: str) -> None:
         read(CREATED, last)
     assert caught.value.failure.kind == kind
     assert message in caught.value.failure.message
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"type": "object"}', b'{"error": {}}', b'{"error": null}'])
+def test_an_event_named_error_fails_whatever_its_data_says(data: bytes) -> None:
+    (last,) = CODEC.stream_decoder(Losses()).feed(Frame("error", data))
+    assert isinstance(last, ResponseFailed)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ FAILURES: dict[str, tuple[list[Any], str, str]] = {
         "busy",
     ),
     "an error as a word": ([ROLE, {"error": "boom"}], "server", "boom"),
+    "an event named error, without a word": ([Frame("error", b"{}")], "server", "the upstream failed"),
     "a named error": ([Frame("error", b'{"message":"boom"}')], "server", "boom"),
     "an error beside choices (OpenRouter)": (
         [chunk({"content": "a"}), chunk({"content": ""}, "error", error={"code": 502, "message": "gone"})],

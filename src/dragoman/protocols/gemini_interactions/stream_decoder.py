@@ -168,8 +168,9 @@ class StreamDecoder:
                 return ()
 
     def _fail(self, body: Wire) -> Iterable[Event]:
+        """Where only the SSE event is named error, its data may say nothing."""
         self._ended = True
-        failure = decode_error(body, 0)
+        failure = decode_error({**body, "event_type": "error"}, 0)
         return (ResponseFailed(failure),) if failure else ()
 
     def _end(self, body: Wire) -> Iterable[Event]:

@@ -305,7 +305,7 @@ class StreamDecoder:
     def _fail(self, body: Wire) -> Iterable[Event]:
         self._ended = True
         self._parts.close(cut=True)
-        failure = decode_error(body, 0) or decode_error({"error": body}, 0)
+        failure = decode_error(body, 0) or decode_error({"error": body or "the upstream failed"}, 0)
         return (*self._parts.take(), ResponseFailed(failure)) if failure else ()
 
     def _read_rest(self, body: Wire) -> None:
