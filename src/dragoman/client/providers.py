@@ -77,10 +77,7 @@ class Provider:
         known = known_providers().get(name) or _UNKNOWN
         address = ""
         if surfaces:
-            if protocol or base_url or dialect:
-                raise ConfigError(
-                    "surfaces stand instead of protocol and base_url, and no dialect goes with them"
-                )
+            _refuse_beside_surfaces(protocol, base_url, dialect)
         else:
             address = base_url or known.url_in(os.environ)
             surfaces = known.surfaces_for(address, protocol, dialect)
@@ -188,6 +185,11 @@ class Provider:
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r}, protocol={self.protocol!r}, base_url={self.base_url!r})"
+
+
+def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -> None:
+    if protocol or base_url or dialect:
+        raise ConfigError("surfaces stand instead of protocol and base_url, and no dialect goes with them")
 
 
 def _demand_key(known: ProviderSettings) -> None:

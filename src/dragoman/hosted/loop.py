@@ -306,7 +306,7 @@ class HostedRun(RoundHooks):
         ours = [call for call in ours if call.complete]
         self._round += 1
         answers = await self._execute_round(end, ours, add)
-        asked = [call for call in ours if (offered := self._offers.find(call)) and offered.asks]
+        asked = [call for call in ours if self._asks(call)]
         if asked or theirs:
             await self._leave(answers, theirs, add)
             for call in asked:
@@ -426,6 +426,10 @@ class HostedRun(RoundHooks):
             return await offered.executor.execute(offered.tool, named, context)
 
         return execute
+
+    def _asks(self, call: ToolCall) -> bool:
+        offered = self._offers.find(call)
+        return offered is not None and offered.asks
 
     def _question(self, call: ToolCall) -> Wire:
         offered, encode = self._offers.find(call), self._codec.encode_approval

@@ -101,7 +101,7 @@ class Attempts:
                 # of several accounts, that one refuses its key says less than that another is busy
                 if not (target.shared and failed and failed.retry):
                     failed = error
-                if not (error.retry or error.failure.kind in _WORTH_FALLBACK):
+                if not _may_succeed_elsewhere(error):
                     break
         try:
             if failed and failed.retry and (rested := self._pools.soonest(order, self._policy.longest_wait)):
@@ -247,6 +247,10 @@ class Attempts:
         paused = " and ".join(repr(name) for name in names)
         problem = f"Provider {paused} failed repeatedly and is paused. Next attempt in {soonest:.0f} s."
         return AttemptFailed(Failure("overloaded", problem, 503, retry_after=soonest))
+
+
+def _may_succeed_elsewhere(error: AttemptFailed) -> bool:
+    return error.retry or error.failure.kind in _WORTH_FALLBACK
 
 
 def _begin(request: RoutedRequest, target: Target) -> None:
