@@ -10,7 +10,7 @@ import pytest
 import dragoman
 from dragoman.core.errors import LossError
 from dragoman.core.loss_codes import CODES
-from dragoman.core.losses import Loss, Losses, Spelling, few_losses
+from dragoman.core.losses import Loss, Losses, Spelling, as_cache_key
 
 SOURCE = Path(dragoman.__file__).parent
 SENTENCES = re.compile(r"[A-Z…][^;]*[.…]")
@@ -106,7 +106,7 @@ FEW = {
 @pytest.mark.parametrize(("losses", "is_few"), FEW.values(), ids=FEW)
 def test_which_losses_caches_may_hold(losses: list[Loss], is_few: bool) -> None:
     """Names of fields are as long as a client likes."""
-    assert few_losses(losses) == (tuple(losses) if is_few else None)
+    assert as_cache_key(losses) == (tuple(losses) if is_few else None)
 
 
 def _reasons() -> Iterator[tuple[str, str]]:

@@ -151,7 +151,7 @@ def test_a_probe(stand: Stand, method: str, path: str) -> None:
 
 
 def test_not_ready_without_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.gateway.handlers.own_routes._STORE_EVERY", 0.0)
+    monkeypatch.setattr("dragoman.gateway.handlers.internal_routes._STORE_EVERY", 0.0)
     with gateway("") as stand:
         assert send(stand.url, "GET", "/readyz").status == 200
         stored = jsontext.encode({"model": "demo", "input": "hi", "store": True})
@@ -171,7 +171,7 @@ def test_not_ready_without_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_not_ready_where_the_store_cannot_be_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dragoman.gateway.handlers.own_routes._STORE_EVERY", 0.0)
+    monkeypatch.setattr("dragoman.gateway.handlers.internal_routes._STORE_EVERY", 0.0)
     file = tmp_path / "store.db"
     file.write_bytes(b"no database" * 1000)
     with gateway(f'[store]\nurl = "sqlite:///{file}"\n') as stand:

@@ -1,4 +1,4 @@
-"""`pour`: a sink gets the same bytes as a reader, each piece as it arrives."""
+"""`stream_into`: a sink gets the same bytes as a reader, each piece as it arrives."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_sink_gets_the_whole_body(name: str, full: bool, run: Run) -> None:
             client = Client(environ={})
             for _ in range(2):  # the connection is used again
                 reply = await client.send("POST", seen.url, {}, b"", LATER)
-                while await reply.pour(sink):
+                while await reply.stream_into(sink):
                     assert full
             assert b"".join(got) == body * 2
             assert seen.opened == 1
@@ -77,7 +77,7 @@ def test_what_ends_a_reply_reaches_its_reader(name: str, run: Run) -> None:
             client = Client(environ={})
             reply = await client.send("POST", seen.url, {}, b"", Timeouts(LONG, LONG, idle))
             with pytest.raises(error, match=problem):
-                await reply.pour(sink)
+                await reply.stream_into(sink)
             reply.close()
             assert client.connections == 0
             await client.close()

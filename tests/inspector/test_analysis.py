@@ -21,9 +21,9 @@ from dragoman.inspector.analysis import (
     window,
 )
 from dragoman.inspector.conversation import conversation_view
-from dragoman.inspector.export import squeezed
+from dragoman.inspector.export import squeeze
 from dragoman.inspector.overview import overview
-from dragoman.inspector.pairs import URL, repeated_across, reply_pairs, request_pairs, silent_fields
+from dragoman.inspector.pairs import URL, find_repeated, reply_pairs, request_pairs, silent_fields
 from dragoman.inspector.sessions import conversation
 from dragoman.inspector.views import Context, stream_view, window_view
 from dragoman.recording.outline import main_argument, outline, prompt_text
@@ -118,8 +118,8 @@ def test_what_is_repeated_is_found_across_protocols() -> None:
     exchange = Exchange("anthropic", "gemini")
     got = exchange.request(CLAUDE, model="model-x")
     pairs = request_pairs("anthropic", CLAUDE, "gemini", got)
-    assert repeated_across(pairs, {"messages": 2, "tools": 2}) == {"contents": 2}
-    assert repeated_across(pairs, {}) == {}
+    assert find_repeated(pairs, {"messages": 2, "tools": 2}) == {"contents": 2}
+    assert find_repeated(pairs, {}) == {}
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -363,4 +363,4 @@ SCRIPTS = {
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_is_squeezed(name: str) -> None:
     script, expected = SCRIPTS[name]
-    assert squeezed(script).strip() == expected
+    assert squeeze(script).strip() == expected

@@ -285,7 +285,7 @@ class Pouring:
     async def send(self, *given: object) -> Pouring:
         return self
 
-    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
+    async def stream_into(self, sink: Callable[[bytes], bool]) -> bool:
         return sink(b"one") or sink(b"two")
 
 
@@ -296,7 +296,7 @@ def test_a_reply_that_is_pushed_is_recorded_piece_by_piece() -> None:
         begun.begin_attempt("groq", "openai-chat", "m")
         reply = await recorder.transport(cast(Any, Pouring())).send("POST", "http://a", {}, b"{}", Timeouts())
         passed: list[bytes] = []
-        assert await cast(Any, reply).pour(lambda piece: passed.append(piece) or piece == b"two")
+        assert await cast(Any, reply).stream_into(lambda piece: passed.append(piece) or piece == b"two")
         return passed, [piece for _, piece in begun.attempts[-1].pieces]
 
     assert asyncio.run(work()) == ([b"one", b"two"], [b"one", b"two"])

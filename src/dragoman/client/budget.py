@@ -35,7 +35,7 @@ class Bounds(Struct, frozen=True):
     tokens: int | None = None
     cost: float | None = None
 
-    def reached(self, turns: int, usage: Usage, cost: float | None) -> Stopped | None:
+    def find_reached(self, turns: int, usage: Usage, cost: float | None) -> Stopped | None:
         if self.tokens is not None and usage.input + usage.output >= self.tokens:
             return "tokens"
         if self.cost is not None:

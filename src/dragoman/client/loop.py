@@ -250,7 +250,7 @@ class AgentLoop:
                 return "answer"
             if executor.is_handed_back(calls):
                 return "tool_calls"
-            if reached := self._bounds.reached(len(run.results), run.usage, run.cost):
+            if reached := self._bounds.find_reached(len(run.results), run.usage, run.cost):
                 return reached
             if stopped := await self._call(calls):
                 return stopped

@@ -74,14 +74,14 @@ def _words(expected: Any) -> str:
 def lists_keywords(keywords: type) -> Callable[[_Function], _Function]:
     """`help` and completion show each keyword of that TypedDict instead of `**options`."""
 
-    def listed(function: _Function) -> _Function:
+    def list_keywords(function: _Function) -> _Function:
         shown = signature(function)
         fixed = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         parameters = [*fixed, *_parameters(keywords)]
         function.__signature__ = shown.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess] - read by inspect
         return function
 
-    return listed
+    return list_keywords
 
 
 @cache

@@ -135,7 +135,7 @@ def tool(
 ) -> Tool | Callable[[Function], Tool]:
     """A tool from a function or a method: its name, docstring and type hints become the declaration."""
 
-    def made(function: Function) -> Tool:
+    def make(function: Function) -> Tool:
         inner = getattr(function, "__func__", None)
         if isinstance(inner, Tool):  # @classmethod above @tool, since Python 3.13
             return inner.__get__(getattr(function, "__self__", None))
@@ -151,7 +151,7 @@ def tool(
             out.binds = "class" if kind is classmethod else "instance"
         return out
 
-    return made if function is None else made(function)
+    return make if function is None else make(function)
 
 
 def _name(function: Function, described: Any) -> str:

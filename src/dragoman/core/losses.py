@@ -42,7 +42,7 @@ class Loss(Struct, frozen=True, gc=False, cache_hash=True):
         return f"{self.kind} {self.where}: {self.why}"
 
 
-def few_losses(losses: Collection[Loss]) -> tuple[Loss, ...] | None:
+def as_cache_key(losses: Collection[Loss]) -> tuple[Loss, ...] | None:
     """A key for caches: an agent's requests mostly lose the same few things. None for more, and for long
     texts: places hold names of fields that anybody may send."""
     if len(losses) > _FEW or sum([len(loss.where) + len(loss.why) for loss in losses]) > _SHORT:
@@ -62,7 +62,7 @@ class Spelling:
         self._few = lru_cache(256)(self._spelled_alike)
 
     def spelled(self, losses: Collection[Loss], source: Any = None) -> Iterable[Loss]:
-        few = few_losses(losses)
+        few = as_cache_key(losses)
         known = self._few(few) if few else None
         return known or [self._spelled(loss, source) for loss in losses]
 

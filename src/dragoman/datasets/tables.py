@@ -60,7 +60,7 @@ def translate(
         return translate_table(arrow_table(table), translator, body)
     read = (*translator.columns, *OUTPUT)
     made = [
-        {name: value for name, value in row.items() if name not in read} | _translated(row, translator, body)
+        {name: value for name, value in row.items() if name not in read} | _translate(row, translator, body)
         for row in rows
     ]
     if not isinstance(table, Mapping):
@@ -168,7 +168,7 @@ def _length(values: Any) -> int | None:
     return len(values) if isinstance(values, Sized) and not isinstance(values, str | bytes) else None
 
 
-def _translated(row: Row, translate: RowTranslator, body: BodyForm) -> dict[str, Any]:
+def _translate(row: Row, translate: RowTranslator, body: BodyForm) -> dict[str, Any]:
     made = translate(row)
     losses = [
         {"code": each.code or each.kind, "severity": each.severity, "where": each.where}

@@ -36,16 +36,16 @@ def arguments(tool: ToolDeclaration, wish: str) -> str:
     if tool.kind == "custom":
         return wish.strip()
     schema = tool.parameters or {}
-    made = Maker(schema, wish).best("", schema)
+    made = ValueGenerator(schema, wish).best("", schema)
     return jsontext.dumps(made if is_object(made) else {})
 
 
 def answer(schema: Wire, wish: str) -> str:
     """JSON text that the schema of an answer allows."""
-    return jsontext.dumps(Maker(schema, wish).best("", schema))
+    return jsontext.dumps(ValueGenerator(schema, wish).best("", schema))
 
 
-class Maker:
+class ValueGenerator:
     """Makes values for the schema `root` and what is inside it."""
 
     def __init__(self, root: Wire, wish: str) -> None:
@@ -103,19 +103,19 @@ class Maker:
         known = _object(schema.get("properties"))
         names = [str(name) for name in _array(schema.get("required"))]
 
-        def made(names: Iterable[str]) -> Wire:
+        def make(names: Iterable[str]) -> Wire:
             return {name: self.best(name, _schema_of(name, known, schema), depth + 1) for name in names}
 
-        first = made(names)
+        first = make(names)
         yield first
         optional = [name for name in known if name not in first]
         for count in range(1, min(len(optional), 8) + 1):
-            yield {**first, **made(optional[:count])}
+            yield {**first, **make(optional[:count])}
         for name in optional[1:8]:
-            yield {**first, **made([name])}
+            yield {**first, **make([name])}
         spare = _spare_names(schema)
         for count in range(1, len(spare) + 1):
-            yield {**first, **made(spare[:count])}
+            yield {**first, **make(spare[:count])}
 
     def _arrays(self, name: str, schema: Wire, depth: int) -> Iterator[list[Any]]:
         items = schema.get("items", {})

@@ -1,6 +1,6 @@
 """The gateway: start, stop, and dispatch of each request by one table of routes.
 
-The routes come from the protocols (`ProtocolServer.routes`), from `handlers/own_routes.py` and from
+The routes come from the protocols (`ProtocolServer.routes`), from `handlers/internal_routes.py` and from
 extensions (`add_routes`: the inspector); `_handlers` maps the action of each to the function that answers it.
 """
 
@@ -40,7 +40,7 @@ from dragoman.gateway.conversations.store import StoreError, open_store
 from dragoman.gateway.conversations.store.addresses import read_address
 from dragoman.gateway.conversations.stored_turns import UNREADABLE, StoredTurns
 from dragoman.gateway.conversations.upstream_sessions import UpstreamSessions
-from dragoman.gateway.handlers import own_routes
+from dragoman.gateway.handlers import internal_routes
 from dragoman.gateway.handlers.batches import BatchesHandler
 from dragoman.gateway.handlers.compact import CompactHandler, Compactor
 from dragoman.gateway.handlers.conversations import ACTIONS as CONVERSATION_ACTIONS
@@ -226,7 +226,7 @@ class Gateway:
         ]
         first = codec(names[0]), server(names[0])  # whose errors the gateway's own routes answer with
         return rows + [
-            (route, Endpoint(*first, handlers[route.action], own=True)) for route in own_routes.ROUTES
+            (route, Endpoint(*first, handlers[route.action], own=True)) for route in internal_routes.ROUTES
         ]
 
     def _handlers(self, upstreams: Upstreams) -> dict[str, Handler]:
@@ -245,7 +245,7 @@ class Gateway:
         models = ModelsHandler(config)
         stored_responses = StoredResponsesHandler(config, stored_turns, transport, background)
         batches = BatchesHandler(config, self.jobs.batches)
-        own = own_routes.HealthHandler(
+        own = internal_routes.HealthHandler(
             self.admission, self._metrics_page, self.store, lambda: self.is_draining()
         )
         return {

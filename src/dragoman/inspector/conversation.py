@@ -164,7 +164,7 @@ def _rounds(recording: Recording, view: _View, reply: Sequence[Wire]) -> list[Wi
             if not isinstance(each, ToolCall)
         ]
         while waiting and waiting[0].began * 1000 < until:
-            parts.append(_executed(waiting.pop(0)))
+            parts.append(_show_executed(waiting.pop(0)))
         took = (attempt.ended_ms or attempt.started_ms) - attempt.started_ms
         rounds.append({"name": f"{attempt.provider}:{attempt.model}", "ms": took, "parts": parts})
     if rounds:
@@ -172,7 +172,7 @@ def _rounds(recording: Recording, view: _View, reply: Sequence[Wire]) -> list[Wi
     return rounds
 
 
-def _executed(call: RecordedCall) -> Wire:
+def _show_executed(call: RecordedCall) -> Wire:
     """A call with its result, as a part."""
     return {
         "kind": "call",

@@ -42,10 +42,10 @@ _STYLE_SPACE = re.compile(r"\s*([{};,>])\s*|(?<=:)\s+")
 @cache
 def _script() -> str:
     """The modules as one script: a name at the top of one is used once in all of them."""
-    return squeezed("".join([_source(f"{name}.js") for name in MODULES]))
+    return squeeze("".join([_source(f"{name}.js") for name in MODULES]))
 
 
-def squeezed(script: str) -> str:
+def squeeze(script: str) -> str:
     """The same in fewer bytes. It needs formatted code, with a semicolon after each statement."""
     script = _SQUEEZED.sub(lambda found: found[1] or found[2] or found[3] or "", script)
     return script.replace(";}", "}").replace("const ", "let ")

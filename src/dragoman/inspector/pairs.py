@@ -68,7 +68,7 @@ def request_pairs(client: str, sent: Any, upstream: str, got: Any, losses: Seque
     return pairs + _equal(sent, got, {one for one, _ in pairs}, {other for _, other in pairs})
 
 
-def repeated_across(pairs: Iterable[tuple[str, str]], repeated: Mapping[str, int]) -> dict[str, int]:
+def find_repeated(pairs: Iterable[tuple[str, str]], repeated: Mapping[str, int]) -> dict[str, int]:
     """How many entries at the beginning of the upstream's arrays stand for repeated ones of the client's.
 
     For a turn whose last one was sent in another protocol: there is no array to compare with.
@@ -187,7 +187,11 @@ def _key(part: AnyPart) -> Any:
         case Text() | Reasoning():
             return type(part), part.text
         case ToolCall():
-            return ToolCall, part.name, _sorted_text(jsontext.decode_object(part.arguments) or part.arguments)
+            return (
+                ToolCall,
+                part.name,
+                _encode_sorted(jsontext.decode_object(part.arguments) or part.arguments),
+            )
         case ToolResult():
             return ToolResult, tuple([item.text if isinstance(item, Text) else "" for item in part.content])
         case Media():
@@ -243,14 +247,14 @@ def _equal(source: Any, target: Any, mine: set[str], theirs: set[str]) -> Pairs:
 
 def _token(path: str, value: Any) -> Any:
     if is_object(value):
-        return "text", _sorted_text(value)
+        return "text", _encode_sorted(value)
     if isinstance(value, str) and len(value) >= _SHORT:
         parsed = jsontext.decode_object(value) if value[:1] == "{" else None
-        return "text", value if parsed is None else _sorted_text(parsed)
+        return "text", value if parsed is None else _encode_sorted(parsed)
     return last_name(path), type(value).__name__, str(value)
 
 
-def _sorted_text(value: Any) -> bytes:
+def _encode_sorted(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 

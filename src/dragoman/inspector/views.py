@@ -16,8 +16,8 @@ from dragoman.core.model import Wire
 from dragoman.core.model_profile import Price
 from dragoman.inspector import analysis
 from dragoman.inspector.conversation import conversation_view
-from dragoman.inspector.pairs import repeated_across, reply_pairs, request_pairs
-from dragoman.recording.streams import Tick, assemble_reply, client_framing, timeline
+from dragoman.inspector.pairs import find_repeated, reply_pairs, request_pairs
+from dragoman.recording.streams import TimedFrame, assemble_reply, client_framing, timeline
 from dragoman.recording.values import (
     RecordedAttempt,
     RecordedCall,
@@ -88,7 +88,7 @@ def wires_view(recording: Recording, context: Context) -> Wire:
         ),
         "repeated": {
             "client_request": repeated,
-            "upstream_request": repeated_across(pairs, repeated)
+            "upstream_request": find_repeated(pairs, repeated)
             if context.before and context.before.summary.upstream != upstream
             else analysis.count_repeated(old_got, got),
         },
@@ -215,11 +215,11 @@ def _compare_tools(recording: Recording, before: Recording | None) -> dict[str, 
     return analysis.tools_difference(old, new)
 
 
-def _thin(ticks: Sequence[Tick]) -> list[Tick]:
+def _thin(ticks: Sequence[TimedFrame]) -> list[TimedFrame]:
     """At most `_MOST_TICKS`: of a longer stream, neighbours of one track and one name are one."""
     group = -(-len(ticks) // _MOST_TICKS) if ticks else 1
-    waiting: dict[tuple[str, str, str], list[Tick]] = {}
-    found: list[Tick] = []
+    waiting: dict[tuple[str, str, str], list[TimedFrame]] = {}
+    found: list[TimedFrame] = []
     for tick in ticks:
         part = tick.text.partition(" ")[0] if tick.track == "neutral" else ""
         key = (tick.track, tick.name, part)
@@ -237,20 +237,22 @@ def _thin(ticks: Sequence[Tick]) -> list[Tick]:
     return sorted(found, key=lambda tick: tick.ms)
 
 
-def _pop_part(waiting: dict[tuple[str, str, str], list[Tick]], part: str) -> list[tuple[Any, list[Tick]]]:
+def _pop_part(
+    waiting: dict[tuple[str, str, str], list[TimedFrame]], part: str
+) -> list[tuple[Any, list[TimedFrame]]]:
     return [(key, waiting.pop(key)) for key in [key for key in waiting if key[2] == part]]
 
 
-def _join(ticks: Sequence[Tick], part: str) -> Tick:
+def _join(ticks: Sequence[TimedFrame], part: str) -> TimedFrame:
     """One for all of them, at the time of the last."""
     last = ticks[-1]
     if len(ticks) == 1:
-        return Tick(last.ms, last.track, last.name, last.text[:_LONGEST_FRAME])
+        return TimedFrame(last.ms, last.track, last.name, last.text[:_LONGEST_FRAME])
     if part:
         text = f"{part} " + "".join([tick.text.partition(" ")[2] for tick in ticks])
     else:
         text = "\n".join([tick.text for tick in ticks])
-    return Tick(last.ms, last.track, last.name, text[:_LONGEST_FRAME])
+    return TimedFrame(last.ms, last.track, last.name, text[:_LONGEST_FRAME])
 
 
 def snippets(recording: Recording) -> dict[str, str]:

@@ -27,7 +27,7 @@ from dragoman.core.hosted import HostedCallRecord
 from dragoman.core.losses import Loss, with_values
 from dragoman.core.model import Usage
 from dragoman.core.transport import Reply, Timeouts, Transport, TransportError
-from dragoman.http.client.reply import Pour, Sink
+from dragoman.http.client.reply import Sink, StreamInto
 from dragoman.recording.file import RecordingFile
 from dragoman.recording.redaction import Mask
 from dragoman.recording.ring import Ring, draft_bytes
@@ -403,13 +403,13 @@ class _RecordedReply:
         self._reply, self._attempt = reply, attempt
 
     @property
-    def pour(self) -> Pour | None:
+    def stream_into(self) -> StreamInto | None:
         """Where the reply has it. No attribute: the cycle of references would keep the pieces in memory."""
-        pour: Pour | None = getattr(self._reply, "pour", None)
-        return partial(self._pour, pour) if pour else None
+        stream_into: StreamInto | None = getattr(self._reply, "stream_into", None)
+        return partial(self._stream_into, stream_into) if stream_into else None
 
-    async def _pour(self, pour: Pour, sink: Sink) -> bool:
-        """Record each piece on its way to `sink`; see HttpReply.pour."""
+    async def _stream_into(self, stream_into: StreamInto, sink: Sink) -> bool:
+        """Record each piece on its way to `sink`; see HttpReply.stream_into."""
         pieces = self._attempt.pieces
 
         def record(piece: bytes) -> bool:
@@ -417,7 +417,7 @@ class _RecordedReply:
             return sink(piece)
 
         try:
-            return await pour(record)
+            return await stream_into(record)
         except TransportError as error:
             self._attempt.error = str(error) or type(error).__name__
             raise

@@ -154,7 +154,7 @@ def _secret_values(data: bytes) -> Iterable[tuple[int, int]]:
         elif found := _LIST.match(data, at):
             yield from _strings(data, found, _MOST_LISTED)
         elif found := _TEXT_VALUE.match(data, at):
-            yield from _named(data, at, found)
+            yield from _find_named(data, at, found)
     for word in _URLS:
         for at in _ends(lowered, word):
             if found := _VALUE.match(data, at):
@@ -194,7 +194,7 @@ _FOLLOWED = (
 )
 
 
-def _named(data: bytes, at: int, value: re.Match[bytes]) -> Iterable[tuple[int, int]]:
+def _find_named(data: bytes, at: int, value: re.Match[bytes]) -> Iterable[tuple[int, int]]:
     """The value behind a name in a text: a parameter of a URL or of a command, a line of .env, a header. In
     programs, `token = …` and `token: …` are no secrets."""
     name = _NAME.search(data, max(at - 64, 0), at)

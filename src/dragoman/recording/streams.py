@@ -30,7 +30,7 @@ from dragoman.recording.values import RecordedBody, Recording
 from dragoman.serving.routes import RouteTable
 
 
-class Tick(Struct, frozen=True):
+class TimedFrame(Struct, frozen=True):
     """Something at `ms`. `track`: upstream (a frame), neutral (an event), client (a frame)."""
 
     ms: float
@@ -39,9 +39,9 @@ class Tick(Struct, frozen=True):
     text: str
 
 
-def timeline(recording: Recording) -> list[Tick]:
+def timeline(recording: Recording) -> list[TimedFrame]:
     """Everything that happened in a streamed reply, in order of time."""
-    ticks: list[Tick] = []
+    ticks: list[TimedFrame] = []
     begun = 0  # parts of earlier rounds
     for attempt in recording.attempts:
         if not attempt.protocol or (attempt is not recording.answered and attempt.reply.status >= 400):
@@ -51,18 +51,18 @@ def timeline(recording: Recording) -> list[Tick]:
         for ms, frame in frames(
             attempt.reply.body, protocol(attempt.protocol).framing, attempt.first_ms or 0.0
         ):
-            ticks.append(Tick(ms, "upstream", _name(frame), _text(frame)))
+            ticks.append(TimedFrame(ms, "upstream", _name(frame), _text(frame)))
             try:
                 for event in decoder.feed(frame):
                     begun += isinstance(event, PartStart)
                     ticks.append(_event_tick(ms, event, before))
             except (DragomanError, RecursionError, ValueError) as error:
-                ticks.append(Tick(ms, "neutral", "error", str(error)))
+                ticks.append(TimedFrame(ms, "neutral", "error", str(error)))
                 break
     for ms, frame in frames(
         recording.reply.body, client_framing(recording), recording.summary.first_ms or 0.0
     ):
-        ticks.append(Tick(ms, "client", _name(frame), _text(frame)))
+        ticks.append(TimedFrame(ms, "client", _name(frame), _text(frame)))
     return sorted(ticks, key=lambda tick: tick.ms)
 
 
@@ -142,7 +142,7 @@ def _rows(events: list[Event]) -> list[Event]:
     return [*ordered, *sequencer.close()]
 
 
-def _event_tick(ms: float, event: Event, before: int) -> Tick:
+def _event_tick(ms: float, event: Event, before: int) -> TimedFrame:
     """`before`: so many parts stand before those of this reply."""
     name = type(event).__name__
     match event:
@@ -151,20 +151,20 @@ def _event_tick(ms: float, event: Event, before: int) -> Tick:
             label = (
                 f"{type(part).__name__} {part.name}" if isinstance(part, ToolCall) else type(part).__name__
             )
-            return Tick(ms, "neutral", name, f"#{before + event.index} {label}")
+            return TimedFrame(ms, "neutral", name, f"#{before + event.index} {label}")
         case PartDelta():
             state = " +state" if event.state else ""
-            return Tick(ms, "neutral", name, f"#{before + event.index} {event.text}{state}")
+            return TimedFrame(ms, "neutral", name, f"#{before + event.index} {event.text}{state}")
         case PartEnd():
-            return Tick(
+            return TimedFrame(
                 ms, "neutral", name, f"#{before + event.index}" + ("" if event.complete else " incomplete")
             )
         case ResponseEnd():
-            return Tick(ms, "neutral", name, f"{event.stop.reason}")
+            return TimedFrame(ms, "neutral", name, f"{event.stop.reason}")
         case ResponseFailed():
-            return Tick(ms, "neutral", name, event.failure.message)
+            return TimedFrame(ms, "neutral", name, event.failure.message)
         case _:
-            return Tick(ms, "neutral", name, "")
+            return TimedFrame(ms, "neutral", name, "")
 
 
 def _name(frame: Frame) -> str:

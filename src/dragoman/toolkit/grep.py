@@ -64,14 +64,14 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
         if found := re.match(r"\*\*/|/\*\*$|\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|[{},]|.", rest, re.DOTALL):
             token, rest = found[0], rest[found.end() :]
             depth += (token == "{") - (token == "}" and depth > 0)
-            out += translated(token, depth)
+            out += translate(token, depth)
     try:
         return re.compile(out + ")" * depth, re.DOTALL)
     except re.error:
         return re.compile(re.escape(glob))
 
 
-def translated(token: str, depth: int) -> str:
+def translate(token: str, depth: int) -> str:
     match token:
         case "**/":
             return "(?:.*/)?"

@@ -91,10 +91,10 @@ def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "")
 
     offered = {tool.name: tool for tool in tools}
 
-    async def listed(context: Any, params: Any) -> types.ListToolsResult:
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_declare(tool) for tool in offered.values()])
 
-    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in offered:
             known = ", ".join(offered)
             return result_of(
@@ -102,7 +102,7 @@ def mcp_server(tools: Iterable[Tool], name: str = "dragoman", version: str = "")
             )
         return result_of(await offered[params.name].acall(params.arguments or {}))
 
-    return Server(name, version=version, on_list_tools=listed, on_call_tool=called)
+    return Server(name, version=version, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def serve_stdio(tools: Iterable[Tool], version: str = "") -> None:

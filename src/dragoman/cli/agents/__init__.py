@@ -19,7 +19,7 @@ from dragoman.profiles import known
 _MOST_OUTPUT = 32_000  # what agents request of a model that could write more
 
 
-class Home(Struct, frozen=True, kw_only=True):
+class AgentHome(Struct, frozen=True, kw_only=True):
     """A folder of the user's home where `file` needs other `settings`; `variable` names another home."""
 
     variable: str
@@ -49,7 +49,7 @@ class AgentProgram(Struct, frozen=True, kw_only=True):
     limit_arguments: tuple[str, ...] = ()
     search_arguments: tuple[str, ...] = ()  # only where the gateway has a search backend
     unset: tuple[str, ...] = ()
-    home: Home | None = None
+    home: AgentHome | None = None
     note: str = ""
 
     @property
@@ -125,7 +125,7 @@ AGENTS = {
         environment={"GOOGLE_GEMINI_BASE_URL": "$url", "GEMINI_API_KEY": "$key"},
         model_arguments=("-m", "$model"),
         # a login with Google ignores the address, and no variable selects the kind of login
-        home=Home(
+        home=AgentHome(
             variable="GEMINI_CLI_HOME",
             folder=".gemini",
             file="settings.json",

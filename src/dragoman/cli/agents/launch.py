@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from dragoman.cli.agents import Home
+from dragoman.cli.agents import AgentHome
 from dragoman.core import jsontext
 from dragoman.core.jsontext import is_object
 from dragoman.profiles import known
@@ -51,7 +51,7 @@ def environment_of(
 
 
 @contextmanager
-def temporary_home(home: Home | None, own: Path) -> Generator[dict[str, str]]:
+def temporary_home(home: AgentHome | None, own: Path) -> Generator[dict[str, str]]:
     """A home for an agent that takes some settings from a file only: the user's own, with changes.
 
     Everything else in it is a symbolic link, so that sessions, logins and preferences stay where they are. It

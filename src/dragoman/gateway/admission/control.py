@@ -2,7 +2,7 @@
 
     arrive   before the body is read: 503 where the gateway and its queue are full
     count    before the body is read: 429 where the key is over its limits
-    turn     after the body is read and before it is parsed: waits in the queue, 503 after `queue_seconds`
+    acquire  after the body is read and before it is parsed: waits in the queue, 503 after `queue_seconds`
     leave    whatever happened: gives everything back
 
 A request waits after its body was read, because only then can a disconnect of the client be noticed.
@@ -180,7 +180,7 @@ class Admission(Struct, eq=False):
             semaphore.held += 1
         return self._holds
 
-    async def turn(self) -> None:
+    async def acquire(self) -> None:
         """Wait for a permit. Raises LoadShed after `queue_seconds`, or when displaced from the queue."""
         if self.enter():
             return

@@ -1,4 +1,4 @@
 """What answers a route: each module reads top-down.
 
-Routes are declared in `protocols/*/server.py`, those of the gateway itself in `own_routes.py`.
+Routes are declared in `protocols/*/server.py`, those of the gateway itself in `internal_routes.py`.
 """

@@ -175,7 +175,7 @@ class BatchesHandler:
 
     async def _turn(self, request: GatewayRequest) -> None:
         if request.admission:
-            await request.admission.turn()
+            await request.admission.acquire()
 
     async def _send(self, request: GatewayRequest, pieces: AsyncIterator[bytes]) -> None:
         await request.writer.begin(_JSON_LINES)

@@ -33,7 +33,7 @@ class CountTokensHandler:
         if not self._upstreams.slots.full(target.provider):
             counted = await self._count_upstream(request, routed.body, target)
         if counted is None:
-            tokens = await run_for(len(routed.body.data), _estimated, request.client, routed.body)
+            tokens = await run_for(len(routed.body.data), _estimate, request.client, routed.body)
             await request.writer.json(200, request.protocol_server.encode_count(tokens), ESTIMATED)
         else:
             await request.writer.whole(200, counted)
@@ -64,7 +64,7 @@ def _with_model(body: Body, model: str) -> bytes:
     return jsontext.encode({**fields, "model": model})
 
 
-def _estimated(codec: Codec, body: Body) -> int:
+def _estimate(codec: Codec, body: Body) -> int:
     wire = body.parsed
     return estimate(codec, decode_object(body.data, codec.name) if wire is None else wire)
 

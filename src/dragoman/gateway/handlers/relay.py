@@ -32,7 +32,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import Codec, KeepAliveEvents
 from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseStart
-from dragoman.core.losses import Loss, Losses, few_losses
+from dragoman.core.losses import Loss, Losses, as_cache_key
 from dragoman.core.model import Failure
 from dragoman.forwarding import ForwardedStream
 from dragoman.framing import sse
@@ -44,7 +44,7 @@ from dragoman.gateway.request import Attempt, AttemptFailed, GatewayRequest, Rou
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
 from dragoman.http.client import Reply, TimedOut, TransportError
-from dragoman.http.client.reply import Pour
+from dragoman.http.client.reply import StreamInto
 from dragoman.http.client.retries import RETRYABLE
 from dragoman.http.server import Headers, ResponseWriter
 from dragoman.pipeline import JoinedStream, TranslatedStream, encode_failure
@@ -349,14 +349,15 @@ class StreamRelay:
         """Forward pieces as they come; returns what closing the stream adds. An event that grows large is
         worked on in a thread."""
         stream, writer = self.stream, self.keep_alive.writer
-        pour: Pour | None = getattr(self.reply, "pour", None)  # replies of the HTTP client have it
+        # replies of the HTTP client have it
+        stream_into: StreamInto | None = getattr(self.reply, "stream_into", None)
         if type(writer) is not ResponseWriter or self.attempt.session:
-            pour = None
+            stream_into = None
         ended, held = False, 0
         while not ended:
-            ended, held = await self._pull(held, until_written=pour is not None)
-            if not ended and pour:
-                ended, held = await self._push(pour, writer)
+            ended, held = await self._pull(held, until_written=stream_into is not None)
+            if not ended and stream_into:
+                ended, held = await self._push(stream_into, writer)
         return stream.close() if held <= LARGE else await run_for(held, stream.close)
 
     async def _pull(self, held: int, until_written: bool) -> tuple[bool, int]:
@@ -385,7 +386,7 @@ class StreamRelay:
                 return False, 0
         return True, held
 
-    async def _push(self, pour: Pour, writer: ResponseWriter) -> tuple[bool, int]:
+    async def _push(self, stream_into: StreamInto, writer: ResponseWriter) -> tuple[bool, int]:
         """Like `_pull`, for a stream that has started: pieces go from the upstream's socket to the client's
         within one callback. This task wakes for the end, for an error, for a client that does not read, and
         for an event that grows large."""
@@ -402,7 +403,7 @@ class StreamRelay:
             held = keep_alive.quiet = 0
             return push(renumbered(out) if renumbered else out)
 
-        while await pour(pass_piece):
+        while await stream_into(pass_piece):
             if held > LARGE:
                 return False, held
             keep_alive.busy = True
@@ -461,7 +462,7 @@ def loss_header(losses: list[Loss]) -> Headers:
     if not losses:
         return []
     listed = losses[:_LISTED]
-    few = few_losses(listed)
+    few = as_cache_key(listed)
     text = _short_text(len(losses), few) if few else _loss_text(len(losses), listed)
     return [(b"x-dragoman-losses", text)]
 

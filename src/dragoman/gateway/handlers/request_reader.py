@@ -68,7 +68,7 @@ class RequestReader:
         if encoding := incoming.headers.get("content-encoding"):
             data = await decode_body(incoming, data, encoding.lower(), limit)
         if request.admission and not request.admission.enter():
-            await request.admission.turn()
+            await request.admission.acquire()
         if request.recording or self._wire_log:
             if request.recording:
                 request.recording.body = data
@@ -199,7 +199,7 @@ async def receive(request: GatewayRequest, limit: int) -> bytes:
     if encoding := incoming.headers.get("content-encoding"):
         data = await decode_body(incoming, data, encoding.lower(), limit)
     if request.admission:
-        await request.admission.turn()
+        await request.admission.acquire()
     return data
 
 

@@ -42,7 +42,7 @@ class StoredResponsesHandler:
         codec = request.protocol_server.turn_codec
         assert codec, "only protocols with stored turns have these routes"
         if request.admission:
-            await request.admission.turn()
+            await request.admission.acquire()
         if request.protocol_server.background and await self._background.answer(request):
             return
         response = await self._stored_turns.reply(protocol, owner, id)

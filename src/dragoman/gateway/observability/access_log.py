@@ -19,7 +19,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from dragoman.core import jsontext
-from dragoman.core.losses import Loss, few_losses
+from dragoman.core.losses import Loss, as_cache_key
 from dragoman.core.model import Usage
 from dragoman.core.optional import MissingExtraError
 from dragoman.gateway.config import Config
@@ -100,7 +100,7 @@ class AccessLog:
         seconds, losses = record.seconds, record.losses
         kinds, codes = _NOTHING_LOST
         if losses:
-            few = few_losses(losses)
+            few = as_cache_key(losses)
             kinds, codes = _sum_few(few) if few else _sums(losses)
         if record.usage and not is_plausible(record.usage):
             record.usage = None

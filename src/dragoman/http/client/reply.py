@@ -1,7 +1,7 @@
 """A reply as it arrives. A reader takes its pieces, or gives a sink that gets each of them at once.
 
 BUFFERING  a piece arrives                  -> BUFFERING  (above HIGH_WATER the socket is not read)
-           `pour`, nothing is buffered      -> PUSHING
+           `stream_into`, nothing is buffered      -> PUSHING
 PUSHING    a piece arrives                  -> PUSHING    (the sink gets it)
            the sink is full or raises, or
            a piece is large                 -> BUFFERING  (the reader wakes)
@@ -45,7 +45,7 @@ class ReplyConnection(Protocol):
 
 
 Sink = Callable[[bytes], bool]  # True: it takes no more for now
-Pour = Callable[[Sink], Awaitable[bool]]  # see HttpReply.pour
+StreamInto = Callable[[Sink], Awaitable[bool]]  # see HttpReply.stream_into
 
 
 class HttpReply:
@@ -175,10 +175,10 @@ class HttpReply:
                 raise StopAsyncIteration
             await self.wait()
 
-    async def pour(self, sink: Sink) -> bool:
+    async def stream_into(self, sink: Sink) -> bool:
         """Give the pieces to `sink` as they arrive, without waking this task for each of them.
 
-        True: the sink returned True, and gets the rest when `pour` is called again; False: the reply ended.
+        True: the sink returned True, and gets the rest at the next call; False: the reply ended.
         """
         while True:
             while self._chunks:
