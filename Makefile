@@ -122,7 +122,7 @@ bench: $(BENCH_READY) bench-tools  ## benchmark the library and the gateway, bes
 	@$(BENCH_VENV)/bin/python -m bench.gateway $(BENCH)
 	@$(BENCH_VENV)/bin/python -m bench.gateway.recording
 
-score: $(BENCH_READY)  ## score gateways with three suites on the same scripted model; SCORE=--write renews the page
+score: $(BENCH_READY)  ## score gateways with suites of others and SDKs on the same scripted model; SCORE=--write renews the page
 	@$(BENCH_VENV)/bin/python -m bench.score $(SCORE)
 
 corpora: $(READY)  ## check against recorded traffic, if the corpora are present
@@ -168,7 +168,8 @@ $(BENCH_READY): pyproject.toml bench/constraints.txt bench/package.json bench/py
 	@echo "setting up $(BENCH_VENV)"
 	@$(BENCH_PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt -e '.[client,gateway]'
-	@for peer in 'litellm[proxy]' llm-comply mcp llm-rosetta tensorzero trustedrouter-provider-check; do \
+	@for peer in 'litellm[proxy]' llm-comply mcp llm-rosetta tensorzero trustedrouter-provider-check smg agentic-api \
+		anthropic google-genai pytest; do \
 		$(BENCH_VENV)/bin/python $(PIP_INSTALL) -c bench/constraints.txt "$$peer" || echo "$$peer could not be installed"; \
 	done
 	@mkdir -p $(BENCH_VENV)/npm && cp bench/package.json $(BENCH_VENV)/npm

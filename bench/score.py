@@ -1,9 +1,10 @@
-"""`make score`: how many tests of three suites each gateway passes, and how many packages it installs.
+"""`make score`: how many tests of several suites each gateway passes, and how many packages it installs.
 
-Every gateway translates for the same upstream: the demo model, which speaks OpenAI Chat on loopback. Clients
-speak the four protocols. A gateway that is not installed is missing from the table; one that does not serve a
-protocol fails its tests. `--write` puts the table into docs/explanation/score.md. `--failed` names the tests
-of Open Responses that a gateway fails.
+Every gateway stands before the same upstream: the demo model on loopback. It is asked for Chat, but it speaks
+every protocol, for gateways that forward. Clients speak the four protocols. A gateway that is not installed
+is missing from the table; one that does not serve a protocol fails its tests. `--write` puts the table into
+docs/explanation/score.md. `--failed` names the tests of Open Responses that a gateway fails, `--only` one
+gateway.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from packaging.requirements import Requirement
 
-PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "score.md"
+from bench import silent
+from bench.adapter import Adapted, adapted
+
+_HERE = Path(__file__).parent.parent
+PAGE = _HERE / "docs" / "explanation" / "score.md"
 KEY = "sk-score-0123456789"
 # What clients ask for: tests of reasoning are skipped for models with other names
 MODEL, CLAUDE = "gpt-5", "claude-sonnet-4-5"
@@ -59,14 +66,16 @@ class ScoredGateway:
     name: str
     requirement: str
     command: Callable[[Path, int, str], list[str]]
-    environ: dict[str, str]
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    adapted: Adapted | None = None
+    port_file: str = ""  # of one that chooses its port itself
 
 
 def start_dragoman(place: Path, port: int, upstream: str) -> list[str]:
     file = place / "dragoman.toml"
     provider = f'[providers.up]\nprotocol = "openai-chat"\nbase_url = "{upstream}"\napi_key = "{KEY}"\n'
     file.write_text(f'{provider}[models]\n"{MODEL}" = "up:{MODEL}"\n"{CLAUDE}" = "up:{MODEL}"\n')
-    return [_program("dragoman"), "serve", "--config", str(file), "--port", str(port)]
+    return [_program("dragoman"), "serve", "--config", str(file), "--inspect", "--port", str(port)]
 
 
 def start_litellm(place: Path, port: int, upstream: str) -> list[str]:
@@ -75,7 +84,10 @@ def start_litellm(place: Path, port: int, upstream: str) -> list[str]:
     models = [{"model_name": name, "litellm_params": parameters} for name in (MODEL, CLAUDE)]
     # else it speaks Responses to the upstream
     settings = {"telemetry": False, "use_chat_completions_url_for_anthropic_messages": True}
-    file.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))
+    # one request that fails must not keep the next ones out
+    router = {"num_retries": 0, "disable_cooldowns": True}
+    conf = {"model_list": models, "litellm_settings": settings, "router_settings": router}
+    file.write_text(json.dumps(conf))
     command = [_program("litellm"), "--config", str(file), "--host", "127.0.0.1", "--port", str(port)]
     return [*command, "--num_workers", "1"]
 
@@ -90,8 +102,40 @@ def start_rosetta(place: Path, port: int, upstream: str) -> list[str]:
     return [*command, "--data-dir", str(place / "rosetta")]
 
 
+def start_tensorzero(place: Path, port: int, upstream: str) -> list[str]:
+    file = place / "tensorzero.toml"
+    (place / TENSORZERO_PORT).unlink(missing_ok=True)
+    lines = ["[gateway]", "observability.enabled = false"]
+    for name in (MODEL, CLAUDE):
+        lines += [f'[models."{name}"]', 'routing = ["up"]', f'[models."{name}".providers.up]']
+        lines += ['type = "openai"', f'model_name = "{MODEL}"', f'api_base = "{upstream}/"']
+    file.write_text("\n".join(lines))
+    module = "bench.gateway.contenders.tensorzero"
+    return [sys.executable, "-m", module, str(file), str(place / TENSORZERO_PORT)]
+
+
+def start_portkey(place: Path, port: int, upstream: str) -> list[str]:
+    PORTKEY_HOST["x-portkey-custom-host"] = upstream
+    return ["node", str(PORTKEY_PACKAGE / "build/start-server.js"), f"--port={port}", "--headless"]
+
+
+def start_smg(place: Path, port: int, upstream: str) -> list[str]:
+    where = ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(_free_port())]
+    worker = ["--worker-urls", upstream.removesuffix("/v1"), "--disable-health-check"]
+    return [_program("smg"), "launch", "--backend", "openai", "--history-backend", "memory", *where, *worker]
+
+
+def start_agentic(place: Path, port: int, upstream: str) -> list[str]:
+    where = ["--gateway-port", str(port), "--database-url", f"sqlite://{place}/agentic.db?mode=rwc"]
+    worker = ["--upstream", upstream.removesuffix("/v1"), "--model", MODEL, "--skip-llm-ready-check"]
+    return [_program("agentic"), "serve", "--api-key", KEY, "--no-color", *where, *worker]
+
+
+TENSORZERO_PORT = "tensorzero.port"
+PORTKEY_PACKAGE = Path(sys.prefix) / "npm/node_modules/@portkey-ai/gateway"
+PORTKEY_HOST = {"x-portkey-provider": "openai"}
 GATEWAYS = (
-    ScoredGateway("dragoman", "dragoman[gateway]", start_dragoman, {}),
+    ScoredGateway("dragoman", "dragoman[gateway]", start_dragoman),
     ScoredGateway(
         "LiteLLM",
         "litellm[proxy]",
@@ -103,7 +147,24 @@ GATEWAYS = (
             "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
         },
     ),
-    ScoredGateway("LLM-Rosetta", "llm-rosetta", start_rosetta, {}),
+    ScoredGateway("LLM-Rosetta", "llm-rosetta", start_rosetta),
+    ScoredGateway(
+        "TensorZero",
+        "tensorzero",
+        start_tensorzero,
+        {"OPENAI_API_KEY": KEY},
+        Adapted({"/v1/": "/openai/v1/"}, "tensorzero::model_name::"),
+        TENSORZERO_PORT,
+    ),
+    ScoredGateway(
+        "Portkey",
+        "npm",
+        start_portkey,
+        {"TRUSTED_CUSTOM_HOSTS": "127.0.0.1", "NODE_ENV": "production"},
+        Adapted(headers=PORTKEY_HOST),
+    ),
+    ScoredGateway("smg", "smg", start_smg),
+    ScoredGateway("agentic-api", "agentic-api", start_agentic),
 )
 
 
@@ -111,8 +172,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Scores of gateways on the same scripted model.")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--failed", action="store_true", help="name the failed tests of Open Responses")
+    parser.add_argument("--only", default="", help="the names of gateways, with commas")
     options = parser.parse_args()
-    installed = [gateway for gateway in GATEWAYS if _is_installed(gateway)]
+    asked = options.only.split(",") if options.only else [each.name for each in GATEWAYS]
+    warnings.simplefilter("ignore")  # of an SDK about the age of a model
+    installed = [each for each in GATEWAYS if each.name in asked and _is_installed(each)]
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         demo = stack.enter_context(_running(_demo_command, place, {}))
@@ -127,25 +191,64 @@ def main() -> None:
 
 def score(gateway: ScoredGateway, place: Path, upstream: str, failed: bool) -> Scores:
     """Tests passed and tests, by suite."""
-
-    def command(place: Path, port: int) -> list[str]:
-        return gateway.command(place, port, upstream)
-
-    with _running(command, place, gateway.environ) as url:
-        passed = _open_responses().Suite(url, KEY, MODEL, {}).run()
+    with _serving(gateway, place, upstream) as url:
+        passed = _ours("compliance.open_responses").Suite(url, KEY, MODEL, {}).run()
         if failed:
             print(gateway.name, "fails", *[name for name, is_passed in passed.items() if not is_passed])
-        return {
+        scores = {
             "Open Responses": (sum(passed.values()), len(passed)),
             **{f"llm-comply, {name}": comply(name, url) for name in FORMATS},
             "trustedrouter-provider-check": check_provider(url, place),
+            "SDKs, cycles of calls": cycles(url),
         }
+    with silent.upstream() as watched, _serving(gateway, place, f"{watched}/v1") as url:
+        names = dict.fromkeys(silent.CLIENTS, MODEL) | {"anthropic": CLAUDE}
+        _ours("laws.taint")
+        scores["fields lost without a word"] = silent.count(url, KEY, names)
+    return scores
 
 
-def _open_responses() -> Any:
-    """It stands beside the schemas that our own tests use."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    return import_module("compliance.open_responses")
+def cycles(url: str) -> tuple[int, int]:
+    """Conversations with calls and their results that the vendors' SDKs hold, whole and streamed."""
+    sdks = _ours("gateway.sdks")
+    held = [
+        _has_conversation(sdks, client, mode, url)
+        for client in ("openai-chat", "openai-responses", "anthropic", "gemini")
+        for mode in ("whole", "streamed")
+    ]
+    return sum(held), len(held)
+
+
+def _has_conversation(sdks: Any, client: str, mode: str, url: str) -> bool:
+    """Two calls at once, their results, of which one has failed, and another question with its call."""
+    model = CLAUDE if client == "anthropic" else MODEL
+    try:
+        sdk = sdks.sdk_of(client, url, KEY)
+        speak = sdks.speaking(sdk, mode)
+        history = sdk.user("Show me a picture of Oslo and Rome")
+        first = speak(sdk.request(model, history))
+        history += sdk.results(
+            first, [sdks.Output("here it is"), sdks.Output("no camera there", failed=True)]
+        )
+        second = speak(sdk.request(model, history))
+        history += [*sdk.reply_turns(second), *sdk.user("And the weather in Bern?")]
+        third = speak(sdk.request(model, history))
+        history += sdk.results(third, [sdks.Output("rain")])
+        last = speak(sdk.request(model, history)).text
+    except Exception:  # whatever a gateway does wrong
+        return False
+    called = [(call.name, call.arguments) for call in (*first.calls, *third.calls)]
+    cities = [("take_picture", "Oslo"), ("take_picture", "Rome"), ("get_weather", "Bern")]
+    said = "here it is" in second.text and "no camera there" in second.text and "rain" in last
+    return said and called == [(name, {"city": city}) for name, city in cities]
+
+
+def _ours(module: str) -> Any:
+    """A part of our own tests, which stand beside."""
+    tests = str(_HERE / "tests")
+    if tests not in sys.path:
+        sys.path.insert(0, tests)
+    return import_module(module)
 
 
 def check_provider(url: str, place: Path) -> tuple[int, int]:
@@ -190,9 +293,9 @@ def comply(name: str, url: str) -> tuple[int, int]:
 
 
 def make_table(gateways: list[ScoredGateway], scores: list[Scores]) -> str:
-    titles = [f"{gateway.name} {version(Requirement(gateway.requirement).name)}" for gateway in gateways]
+    titles = [f"{gateway.name} {_version(gateway)}" for gateway in gateways]
     rows = [[name, *(" of ".join(map(str, each[name])) for each in scores)] for name in scores[0]]
-    packages = ["packages that it installs", *(str(count_packages(each.requirement)) for each in gateways)]
+    packages = ["packages that it installs", *(str(_packages(each)) for each in gateways)]
     lines = [[f"{date.today():%d %B %Y}", *titles], ["---"] * (len(titles) + 1), *rows, packages]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -217,9 +320,23 @@ def count_packages(requirement: str) -> int:
     return len(found)
 
 
+def _version(gateway: ScoredGateway) -> str:
+    if gateway.requirement == "npm":
+        return str(json.loads((PORTKEY_PACKAGE / "package.json").read_text())["version"])
+    return version(Requirement(gateway.requirement).name)
+
+
+def _packages(gateway: ScoredGateway) -> int:
+    if gateway.requirement == "npm":
+        listed = json.loads((PORTKEY_PACKAGE.parent.parent / ".package-lock.json").read_text())["packages"]
+        return len(listed)
+    return count_packages(gateway.requirement)
+
+
 def _is_installed(gateway: ScoredGateway) -> bool:
     name = Requirement(gateway.requirement).name
-    if find_spec(name.replace("-", "_")) is None:
+    found = PORTKEY_PACKAGE.exists() if name == "npm" else find_spec(name.replace("-", "_")) is not None
+    if not found:
         print(f"{gateway.name} is not installed and is left out", file=sys.stderr)
         return False
     return True
@@ -232,30 +349,53 @@ def _demo_command(place: Path, port: int) -> list[str]:
 
 
 @contextmanager
-def _running(
-    command: Callable[[Path, int], list[str]], place: Path, environ: dict[str, str]
-) -> Generator[str]:
+def _serving(gateway: ScoredGateway, place: Path, upstream: str) -> Generator[str]:
+    """The gateway before this upstream, with what its clients must send beside."""
+
+    def command(place: Path, port: int) -> list[str]:
+        return gateway.command(place, port, upstream)
+
+    with ExitStack() as stack:
+        url = stack.enter_context(_running(command, place, gateway.environ, gateway.port_file))
+        yield stack.enter_context(adapted(url, gateway.adapted)) if gateway.adapted else url
+
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    silent = subprocess.DEVNULL
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def _running(
+    command: Callable[[Path, int], list[str]], place: Path, environ: dict[str, str], port_file: str = ""
+) -> Generator[str]:
+    port, silence = _free_port(), subprocess.DEVNULL
     argv, environ = command(place, port), {**os.environ, **environ}
-    process = subprocess.Popen(argv, env=environ, stdout=silent, stderr=silent)
-    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(argv, env=environ, stdout=silence, stderr=silence, cwd=_HERE)
+    deadline = time.monotonic() + START_SECONDS
     try:
-        _wait(url, process)
+        while port_file and not (place / port_file).exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        url = f"http://127.0.0.1:{(place / port_file).read_text() if port_file else port}"
+        _wait(url, process, deadline)
         yield url
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _wait(url: str, process: subprocess.Popen[bytes], deadline: float) -> None:
+    """Until it answers, whatever it says."""
     while process.poll() is None and time.monotonic() < deadline:
-        with suppress(OSError), urlopen(f"{url}/v1/models", timeout=2):
+        try:
+            urlopen(f"{url}/v1/models", timeout=2).close()
+        except HTTPError:
             return
-        time.sleep(0.2)
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
     raise SystemExit(f"{process.args} did not start")
 
 
