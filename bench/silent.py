@@ -121,6 +121,7 @@ def fields(client: str) -> list[tuple[str, Any, Any]]:
             name: value for name, value in body.items() if name not in ("stream", "stream_options", "model")
         }
         for field, changed in taint.tainted(body):
-            if field not in SERVED and not field.endswith(taint.EXTRA) and not taint.is_listed("request", client, field):
+            unknown = field.endswith(taint.EXTRA)
+            if field not in SERVED and not unknown and not taint.is_listed("request", client, field):
                 found.setdefault(field, (field, body, changed))
     return list(found.values())
