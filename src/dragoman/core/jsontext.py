@@ -52,6 +52,8 @@ _decoder = msgspec.json.Decoder(float_hook=_read_float)
 split_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 split_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encoder = msgspec.json.Encoder(enc_hook=_print_number)
+# Commas; texts have them too, but a million are more than any context window takes
+MOST_VALUES = 1_000_000
 # Stands for what is cut out of a body before the rest is read. A client cannot know it
 CUT = f"cut-{token_hex(16)}"
 CUT_TEXT = f'"{CUT}"'.encode()

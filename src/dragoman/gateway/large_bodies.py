@@ -3,6 +3,9 @@
 A thread helps only as far as it lets go of the interpreter lock: Python code does every `_SWITCH` seconds, a
 call into C when it returns. So a large body is decoded in steps, and the number of its values, which bounds
 every single call, is limited: 60 MB of numbers take 20 seconds, and no request of an agent looks like that.
+
+A value takes memory however short it is: 3 MB of `[],` are 80 MB of lists. So values are counted and held in
+the memory budget before they are decoded. Every handler reads its body here.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ import msgspec
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
 from dragoman.core.errors import DragomanError
-from dragoman.core.fields import Body, PartlyReadBody
+from dragoman.core.fields import Body, PartlyReadBody, read_body
+from dragoman.core.jsontext import MOST_VALUES
 from dragoman.core.model import Wire
-from dragoman.http.server import TooLarge
+from dragoman.http.memory_budget import BODY_WEIGHT
+from dragoman.http.server import MemoryFull, ServerRequest, TooLarge
 
 if TYPE_CHECKING:
     from dragoman.exchange import Exchange
@@ -32,7 +37,7 @@ Look = Callable[[bytes], Wire | None]
 T = TypeVar("T")
 
 LARGE = 256 * 1024  # bytes; below it, a body takes a few milliseconds
-MOST_VALUES = 1_000_000  # commas; text has them too, but a million are more than any context window takes
+_VALUE_WEIGHT = 96  # bytes of an empty list or object, and of its place in another one
 _STEP = 64 * 1024  # bytes that are decoded by one call
 _COUNTED = 1024 * 1024
 _SWITCH = 0.001
@@ -47,8 +52,8 @@ _running = 0
 class TooManyValues(TooLarge):
     """A body that would take too long, whatever its size."""
 
-    def __init__(self) -> None:
-        DragomanError.__init__(self, f"the body has more than {MOST_VALUES} JSON values")
+    def __init__(self, most: int = MOST_VALUES) -> None:
+        DragomanError.__init__(self, f"the body has more than {most} JSON values")
 
 
 async def run_for(size: int, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
@@ -101,26 +106,64 @@ def free(items: list[Any]) -> None:
         del items[-_FREED:]
 
 
-async def read(data: bytes, client: Codec, look: Look | None, recall: Recall | None) -> Body:
-    """A body of more than LARGE bytes. Raises WireError or TooManyValues."""
-    return await run_for(len(data), _read, data, client, look, recall)
+async def read(
+    data: bytes,
+    client: Codec,
+    look: Look | None,
+    recall: Recall | None,
+    incoming: ServerRequest | None = None,
+) -> Body:
+    """A body of more than LARGE bytes. Raises WireError, TooManyValues or MemoryFull."""
+    values, seen = await run_for(len(data), _look_at, data, look)
+    if seen is not None:
+        return Body(data, client.name, seen)
+    if incoming:
+        _hold(incoming, values, len(data))
+    return await run_for(len(data), _read, data, client, recall)
 
 
-def _read(data: bytes, client: Codec, look: Look | None, recall: Recall | None) -> Body:
-    commas = 0
-    for start in range(0, len(data), _COUNTED):
-        commas += data.count(b",", start, start + _COUNTED)
-    if commas > MOST_VALUES:
-        raise TooManyValues
-    if look:
-        return Body(data, client.name, look(data))
+def _look_at(data: bytes, look: Look | None) -> tuple[int, Wire | None]:
+    return count_values(data), look(data) if look else None
+
+
+def _read(data: bytes, client: Codec, recall: Recall | None) -> Body:
     if recall and (outline := recall(client, data)):
         return Body(data, client.name, outline=outline)
     return Body(data, client.name, wire=decode_object(data, client.name))
 
 
+async def read_wire(incoming: ServerRequest, data: bytes, protocol: str, most: int = MOST_VALUES) -> Wire:
+    """The object of a body of any size. Raises WireError, TooManyValues or MemoryFull."""
+    if len(data) <= LARGE:
+        return read_body(data, protocol)
+    _hold(incoming, await run_for(len(data), count_values, data, most), len(data))
+    return await run_for(len(data), decode_object, data, protocol)
+
+
+def count_values(data: bytes, most: int = MOST_VALUES) -> int:
+    """Raises TooManyValues."""
+    commas = 0
+    for start in range(0, len(data), _COUNTED):
+        commas += data.count(b",", start, start + _COUNTED)
+    if commas > most:
+        raise TooManyValues(most)
+    return commas
+
+
+def _hold(incoming: ServerRequest, values: int, size: int) -> None:
+    """What the values take beyond what is counted for a body of this size. Raises MemoryFull."""
+    hold(incoming, max(_VALUE_WEIGHT * values - BODY_WEIGHT * size, 0))
+
+
+def hold(incoming: ServerRequest, size: int) -> None:
+    """Count what a request will take in memory. Raises MemoryFull."""
+    incoming.hold(size)
+    if size and incoming.memory.used >= incoming.memory.limit:
+        raise MemoryFull
+
+
 def decode_object(data: bytes, protocol: str) -> Wire:
-    """In steps; call it in a thread. Raises WireError."""
+    """In steps; call it in a thread where it is large. Raises WireError."""
     try:
         value = _decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):  # again, for an error that names the place

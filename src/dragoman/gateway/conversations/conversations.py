@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.model import Wire
-from dragoman.gateway.conversations.store import ChainTooLarge, SqlStore, Statement, StoreError
+from dragoman.gateway.conversations.store import ChainTooLarge, Reserve, SqlStore, Statement, StoreError
+from dragoman.gateway.large_bodies import run_for
 from dragoman.serving.conversations import ConversationCodec
 
 _LEASE = 60.0  # seconds
@@ -71,14 +72,17 @@ class ConversationTable:
     async def delete(self, owner: str, id: str) -> bool:
         return bool(await self._rows(_DELETE, owner, id))
 
-    async def items(self, owner: str, id: str) -> list[Wire] | None:
-        """Oldest first; None where there is no such conversation. Raises ChainTooLarge."""
+    async def items(self, owner: str, id: str, reserve: Reserve) -> list[Wire] | None:
+        """Oldest first; None where there is no such conversation. Raises ChainTooLarge. Before
+        they are read, `reserve` gets their size in bytes."""
         found = await self._rows(_GET, owner, id)
         if not found:
             return None
         if found[0][2] > self._limit:
             raise ChainTooLarge(found[0][2], self._limit)
-        return [jsontext.decode(row[0]) for row in await self._rows(_ITEMS, owner, id)]
+        reserve(found[0][2])
+        rows = await self._rows(_ITEMS, owner, id)
+        return await run_for(found[0][2], lambda: [jsontext.decode(row[0]) for row in rows])
 
     async def item(self, owner: str, id: str, name: str) -> Wire | None:
         found = await self._rows(_ITEM, owner, id, name)

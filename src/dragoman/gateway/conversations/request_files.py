@@ -8,7 +8,9 @@ from typing import Protocol
 from dragoman.core import jsontext
 from dragoman.core.fields import Body
 from dragoman.core.model import Failure
-from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.large_bodies import hold, run_for
+from dragoman.gateway.request import GatewayRequest
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.serving.conversations import ConversationError
 from dragoman.serving.jobs import FileContent, StoredFile
 from dragoman.serving.named_files import NamedFiles
@@ -30,8 +32,9 @@ class RequestFiles:
     def __init__(self, table: FileTable, limit: int) -> None:
         self._table, self._limit = table, limit
 
-    async def fill(self, body: Body, named: NamedFiles, owner: str, protocol: str) -> Body:
+    async def fill(self, body: Body, named: NamedFiles, request: GatewayRequest) -> Body:
         """`body` with the content of the caller's own files; others may be the upstream's, and stay."""
+        owner = request.owner
         wire = await run_for(len(body.data), lambda: body.wire)
         found: dict[str, FileContent] = {}
         size = float(len(body.data))
@@ -40,12 +43,13 @@ class RequestFiles:
                 if (file := await self._table.file(owner, id, named.stored)) is None:
                     continue
                 self._check(size + file.size * _GROWTH)  # before it is read
+                hold(request.incoming, int(BODY_WEIGHT * file.size * _GROWTH))
                 found[id] = FileContent(file, await self._table.content(owner, id))
             size += found[id].file.size * _GROWTH
             self._check(size)
         if not found:
             return body
-        return await run_for(int(size), _fill, body, named, found, protocol)
+        return await run_for(int(size), _fill, body, named, found, request.client.name)
 
     def _check(self, size: float) -> None:
         if size > self._limit:

@@ -6,9 +6,11 @@ every other one is stored here, and its upstream gets the whole of it.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,13 +21,15 @@ from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable, LockedConversation
 from dragoman.gateway.conversations.store import ChainTooLarge, LazyStore, StoredTurn, StoreError
 from dragoman.gateway.conversations.turn_writer import STORE_RETRY, NewTurn, TurnWriter, stores_turns
-from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.large_bodies import hold, run_for
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.serving.conversations import ConversationError, PastTurn, StorageRequest, TurnCodec
 
 Targets = tuple[Target, ...]
 _NOT_IN_BACKGROUND = Failure("bad_request", "conversation: not together with background", 400)
+_MOST_UNMEASURED = 2  # turns that are read at a time before their size is known
 _NOT_OVER_WEBSOCKET = Failure("bad_request", "background: a WebSocket has no background responses", 400)
 UNREADABLE = Failure(
     "overloaded", "the store of conversations cannot be read now", 503, retry_after=STORE_RETRY
@@ -40,6 +44,7 @@ class StoredTurns:
     ) -> None:
         self.store, self._report, self._limit = store, report, limit
         self.conversations = ConversationTable(store, limit)
+        self._unmeasured = asyncio.Semaphore(_MOST_UNMEASURED)
 
     async def prepare(
         self, request: RoutedRequest, codec: TurnCodec, storage: StorageRequest
@@ -70,7 +75,7 @@ class StoredTurns:
         if history.held:
             history.turns = [_past(history.held)]
         elif previous:
-            history.turns = await self.past(request.client.name, request.owner, previous)
+            history.turns = await self.past(request, previous)
         if lane:
             lane.previous_id = previous
         if storage.conversation:
@@ -118,19 +123,22 @@ class StoredTurns:
         run = arrived.background_run
         return (run.turn_writer if run else TurnWriter)(turn, self.store, self._report)
 
-    async def past(self, protocol: str, owner: str, id: str) -> list[PastTurn]:
-        """The turns up to `id`, oldest first; empty where it is not stored here."""
+    async def past(self, request: GatewayRequest, id: str) -> list[PastTurn]:
+        """The turns up to `id`, oldest first; empty where it is not stored here. What is read from the store
+        counts in the memory of the request, as if it had come in its body."""
+        reserve = partial(_reserve, request)
         try:
-            turns = await self.store.chain(owner, id, self._limit)
+            turns = await self.store.chain(request.owner, id, self._limit, reserve)
         except ChainTooLarge as error:
             raise ConversationError(Failure("bad_request", str(error), 400)) from None
-        if not turns or turns[-1].protocol != protocol:
+        if not turns or turns[-1].protocol != request.client.name:
             return []
         return await run_for(sum(turn.size for turn in turns), lambda: [_past(turn) for turn in turns])
 
-    async def reply(self, protocol: str, owner: str, id: str) -> Wire | None:
-        turn = await self.store.get(owner, id)
-        return _past(turn).reply if turn and turn.protocol == protocol else None
+    async def reply(self, request: GatewayRequest, id: str) -> Wire | None:
+        async with self._unmeasured:
+            turn = await self.store.get(request.owner, id)
+            return (await _read_past(request, turn)).reply if turn and _is_of(turn, request) else None
 
     async def delete(self, owner: str, id: str) -> bool:
         return await self.store.delete(owner, id)
@@ -147,7 +155,8 @@ class StoredTurns:
         holder = request.record.id if generates else ""
         conversation = LockedConversation(table, codec, owner, id, holder, self._report)
         try:
-            conversation.items = await table.items(owner, id) or []
+            reserve = partial(_reserve, request)
+            conversation.items = await table.items(owner, id, reserve) or []
         except BaseException as error:
             await conversation.release()
             if isinstance(error, ChainTooLarge):
@@ -163,15 +172,15 @@ class StoredTurns:
         found: dict[str, Wire] = {}
         size = len(request.body.data)
         for id, count in Counter(storage.item_ids).items():
-            turn = await self.store.find(request.arrived.owner, id)
-            if turn and turn.protocol == request.arrived.client.name:
-                past = _past(turn)
-                if item := codec.items_by_id(past.items, past.reply).get(id):
-                    found[id] = item
-                    size += count * len(jsontext.encode(item))
-                    if size > self._limit:
-                        problem = f"the request and its item references have more than {self._limit} bytes"
-                        raise ConversationError(Failure("bad_request", problem, 400))
+            async with self._unmeasured:
+                turn = await self.store.find(request.arrived.owner, id)
+                past = turn and _is_of(turn, request.arrived) and await _read_past(request.arrived, turn)
+            if past and (item := codec.items_by_id(past.items, past.reply).get(id)):
+                found[id] = item
+                size += count * len(jsontext.encode(item))
+                if size > self._limit:
+                    problem = f"the request and its item references have more than {self._limit} bytes"
+                    raise ConversationError(Failure("bad_request", problem, 400))
         return found
 
 
@@ -231,6 +240,19 @@ def _runs_here(request: GatewayRequest, targets: Targets) -> bool:
     """Unless every target runs requests of this protocol in the background itself."""
     native = all(stores_turns(request.client.name, target.provider) for target in targets)
     return request.route.action == "generate" and not native
+
+
+def _is_of(turn: StoredTurn, request: GatewayRequest) -> bool:
+    return turn.protocol == request.client.name
+
+
+def _reserve(request: GatewayRequest, size: int) -> None:
+    hold(request.incoming, BODY_WEIGHT * size)
+
+
+async def _read_past(request: GatewayRequest, turn: StoredTurn) -> PastTurn:
+    _reserve(request, turn.size)
+    return await run_for(turn.size, _past, turn)
 
 
 def _past(turn: StoredTurn) -> PastTurn:

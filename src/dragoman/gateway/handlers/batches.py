@@ -6,17 +6,16 @@ import os
 import time
 from collections.abc import AsyncIterator
 
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.jsontext import is_object
 from dragoman.core.model import Failure, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.request_reader import receive
 from dragoman.gateway.jobs.batch_table import StoredBatch
 from dragoman.gateway.jobs.batches import Batches
-from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.large_bodies import MOST_VALUES, hold, read_wire, run_for
 from dragoman.gateway.request import GatewayRequest
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.serving.conversations import ConversationError
 from dragoman.serving.jobs import DAY, BatchCodec, BatchState, FileCodec, StoredFile
 
@@ -25,6 +24,7 @@ _MOST_PARTS = 16  # of an upload: purpose, the file, and when it expires
 _LONGEST_FIELD = 8 * 1024
 _LONGEST_TYPE = 127  # of either half of a media type (RFC 6838); the whole is longer nowhere
 _JSON_LINES = "application/x-jsonl"
+_MOST_VALUES = 10 * MOST_VALUES  # of all requests of a batch that stand in its body
 
 
 class BatchesHandler:
@@ -52,7 +52,7 @@ class BatchesHandler:
 
     async def _create(self, request: GatewayRequest, codec: BatchCodec) -> None:
         data = await receive(request, self._config.max_body)
-        body = await run_for(len(data), _decode, request, data)
+        body = await read_wire(request.incoming, data, request.client.name, _MOST_VALUES)
         asked = codec.decode_create(body)
         content = b""
         if asked.file:
@@ -60,6 +60,7 @@ class BatchesHandler:
                 raise ConversationError(_files(request).unknown(asked.file))
             if file.batch:
                 raise WireError(request.client.name, "input_file_id", "the results of a batch are no input")
+            hold(request.incoming, BODY_WEIGHT * file.size)
             content = await self._table.content(request.owner, file.id)
         lines, errors = await run_for(len(data) + len(content), codec.read_lines, body, content)
         batch = await self._batches.create(request, codec, asked, lines, errors)
@@ -132,6 +133,7 @@ class BatchesHandler:
                 )
                 await self._send(request, self._batches.results(batch, answers))
             case "content":
+                hold(request.incoming, file.size)
                 content = await self._table.content(owner, id)
                 await request.writer.whole(200, content, kind=b"application/octet-stream")
             case "delete":
@@ -193,16 +195,6 @@ def _files(request: GatewayRequest) -> FileCodec:
 
 def _batch_failure(problem: str) -> Failure:
     return Failure("bad_request", f"a batch {problem}", 400)
-
-
-def _decode(request: GatewayRequest, data: bytes) -> Wire:
-    try:
-        body = jsontext.decode(data)
-    except ValueError as error:
-        raise WireError(request.client.name, "body", str(error)) from None
-    if not is_object(body):
-        raise WireError(request.client.name, "body", "expected an object")
-    return body
 
 
 def _form(request: GatewayRequest, data: bytes) -> dict[str, FormPart]:

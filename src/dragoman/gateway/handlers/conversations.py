@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from dragoman.core.fields import read_body
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway.conversations.conversations import ConversationTable
 from dragoman.gateway.conversations.store import ChainTooLarge
 from dragoman.gateway.handlers.request_reader import receive
+from dragoman.gateway.large_bodies import hold, read_wire
 from dragoman.gateway.request import GatewayRequest
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.serving.conversations import ConversationCodec, ConversationError
 
 T = TypeVar("T")
@@ -36,7 +37,11 @@ class ConversationsHandler:
         codec, table = request.protocol_server.conversations, self._table
         assert codec, "only protocols with conversations have these routes"
         owner, id, item = request.owner, request.route.id, request.route.item
-        body = read_body(data, request.client.name) if data else {}
+
+        def reserve(size: int) -> None:
+            hold(request.incoming, BODY_WEIGHT * size)
+
+        body = await read_wire(request.incoming, data, request.client.name) if data else {}
         match request.route.action.removeprefix("conversation."):
             case "create":
                 metadata, items = codec.decode_metadata(body, False), codec.decode_items(body, False)
@@ -50,7 +55,7 @@ class ConversationsHandler:
                     raise ConversationError(codec.unknown(id))
                 return codec.encode_deleted(id)
             case "items":
-                listed = _demand(codec, id, await table.items(owner, id))
+                listed = _demand(codec, id, await table.items(owner, id, reserve))
                 return codec.encode_page(listed, request.query)
             case "add":
                 items = codec.with_ids(codec.decode_items(body, True))

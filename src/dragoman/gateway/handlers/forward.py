@@ -6,13 +6,12 @@ from __future__ import annotations
 from dragoman.core import jsontext
 from dragoman.core.codec import OutgoingRequest
 from dragoman.core.errors import WireError
-from dragoman.core.fields import read_body
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import Failure, Usage, Wire
 from dragoman.framing.multipart import FormError, FormPart, read_form
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.request_reader import check_model, receive, unknown_model
-from dragoman.gateway.large_bodies import run_for
+from dragoman.gateway.large_bodies import read_wire, run_for
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.gateway.upstreams.attempts import (
     LARGEST_REPLY,
@@ -44,7 +43,7 @@ class ForwardHandler:
         data = await receive(request, self._config.max_body)
         if request.recording:
             request.recording.body = data
-        body = await run_for(len(data), _Body, data, request)
+        body = await _read(request, data)
         request.record.model = body.model
         check_model(request, body.model)
         try:
@@ -75,7 +74,7 @@ class ForwardHandler:
         record.tries += 1
         if request.recording:
             request.recording.begin_attempt(provider.name, provider.protocol, target.model)
-        data = body.for_model(target.model)
+        data = await run_for(len(body.data), body.for_model, target.model)
         path = forwarding.path(target.model, request.route.variant)
         own = {name: request.headers[name] for name in ("content-type", "accept") if name in request.headers}
         try:
@@ -141,23 +140,13 @@ def _able(targets: tuple[Target, ...], forwarding: Forwarding, request: GatewayR
 class _Body:
     """A JSON object, or a form; the model may stand in the URL instead."""
 
-    def __init__(self, data: bytes, request: GatewayRequest) -> None:
-        self._data, self._form, self._wire = data, None, Wire()
-        kind = request.headers.get("content-type", "")
-        if kind.lower().startswith("multipart/"):
-            self._form = _model_field(data, kind, request.client.name)
-            named = data[self._form.start : self._form.end].decode("utf-8", "replace") if self._form else ""
-        else:
-            self._wire = read_body(data, request.client.name)
-            named = self._wire.get("model") or ""
-            if not isinstance(named, str):
-                raise WireError(request.client.name, "model", "expected a string")
-        self.model = request.route.model or named
+    def __init__(self, data: bytes, form: FormPart | None, wire: Wire, model: str) -> None:
+        self.data, self._form, self._wire, self.model = data, form, wire, model
 
     def for_model(self, model: str) -> bytes:
         """With the provider's name of the model, wherever the body repeats it."""
         if self._form:
-            return self._data[: self._form.start] + model.encode() + self._data[self._form.end :]
+            return self.data[: self._form.start] + model.encode() + self.data[self._form.end :]
         wire = self._wire
         named = wire.get("model")
         requests = wire.get("requests")  # Gemini repeats the model in each one
@@ -168,10 +157,24 @@ class _Body:
             ]
             return jsontext.encode({**wire, "requests": renamed})
         if named is None or named == model:
-            return self._data
+            return self.data
         model = f"models/{model}" if isinstance(named, str) and named.startswith("models/") else model
-        renamed = jsontext.replaced(self._data, "model", named, model)
+        renamed = jsontext.replaced(self.data, "model", named, model)
         return renamed or jsontext.encode({**wire, "model": model})
+
+
+async def _read(request: GatewayRequest, data: bytes) -> _Body:
+    kind, name = request.headers.get("content-type", ""), request.client.name
+    form, wire = None, Wire()
+    if kind.lower().startswith("multipart/"):
+        form = await run_for(len(data), _model_field, data, kind, name)
+        named = data[form.start : form.end].decode("utf-8", "replace") if form else ""
+    else:
+        wire = await read_wire(request.incoming, data, name)
+        named = wire.get("model") or ""
+        if not isinstance(named, str):
+            raise WireError(name, "model", "expected a string")
+    return _Body(data, form, wire, request.route.model or named)
 
 
 def _model_field(data: bytes, kind: str, protocol: str) -> FormPart | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.core import jsontext, seal
 from dragoman.core.errors import DragomanError
-from dragoman.core.fields import Body, read_body
+from dragoman.core.fields import Body
 from dragoman.core.jsontext import Glance
 from dragoman.core.model import Failure, Wire
 from dragoman.gateway import large_bodies
@@ -84,7 +84,8 @@ class RequestReader:
     async def _read_body(self, request: GatewayRequest, data: bytes) -> Body:
         """What `data` says, with the rest of what the client sent only in part."""
         if request.route.variant and request.protocol_server.unwrap:
-            data = _unwrap(request, data)
+            wire = await large_bodies.read_wire(request.incoming, data, request.client.name)
+            data = await large_bodies.run_for(len(data), _unwrap, request, wire)
         sealed = seal.HINT in data and seal.is_in(data)
         if sealed and self._cut_ids:
             data = await self._cut_ids.restore(request.caller.id if request.caller else "", data)
@@ -92,7 +93,7 @@ class RequestReader:
         body.sealed = sealed
         named = request.protocol_server.named_files
         if self._files and named and body.holds(named_files.HINT):
-            body = await self._files.fill(body, named, request.owner, request.client.name)
+            body = await self._files.fill(body, named, request)
         return body
 
     def _parse(self, request: GatewayRequest, data: bytes) -> Body:
@@ -105,9 +106,10 @@ class RequestReader:
     async def _parse_large(self, request: GatewayRequest, data: bytes) -> Body:
         client, glance = request.client, self._glance_for(request, data)
         if glance:
-            return await large_bodies.read(data, client, partial(self._look, request, glance), None)
+            look = partial(self._look, request, glance)
+            return await large_bodies.read(data, client, look, None, request.incoming)
         recall = partial(self._memory.read, request.scope) if self._memory else None
-        return await large_bodies.read(data, client, None, recall)
+        return await large_bodies.read(data, client, None, recall, request.incoming)
 
     def _glance_for(self, request: GatewayRequest, data: bytes) -> Glance[Any] | None:
         """A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time."""
@@ -156,11 +158,11 @@ class RequestReader:
         return any(target.provider.forwards(protocol) for target in targets)
 
 
-def _unwrap(request: GatewayRequest, data: bytes) -> bytes:
+def _unwrap(request: GatewayRequest, given: Wire) -> bytes:
     """The body as the protocol has it, where the path belongs to a cloud that wraps it."""
     unwrap = request.protocol_server.unwrap
     assert unwrap, "only protocols with such paths come here"
-    wire, headers = unwrap(read_body(data, request.client.name), request.route)
+    wire, headers = unwrap(given, request.route)
     request.incoming.headers.update(headers)
     return jsontext.encode(wire)
 

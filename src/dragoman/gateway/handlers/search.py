@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dragoman.core import jsontext
-from dragoman.core.fields import read_body
 from dragoman.core.model import Failure
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.request_reader import receive
+from dragoman.gateway.large_bodies import read_wire
 from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.hosted.loop import HostedTools
 
@@ -25,7 +25,7 @@ class SearchHandler:
         data = await receive(request, self._config.max_body)
         if request.recording:
             request.recording.body = data
-        asked = codec.decode(read_body(data, request.client.name))
+        asked = codec.decode(await read_wire(request.incoming, data, request.client.name))
         request.record.model = asked.model
         if hosted is None or not hosted.searches:
             raise AttemptFailed(Failure("not_found", _NONE, 404))

@@ -45,7 +45,7 @@ class StoredResponsesHandler:
             await request.admission.acquire()
         if request.protocol_server.background and await self._background.answer(request):
             return
-        response = await self._stored_turns.reply(protocol, owner, id)
+        response = await self._stored_turns.reply(request, id)
         if response is None and (provider := self._provider(protocol)):
             await self._forward(request, codec, provider)
         elif response is None:
@@ -56,7 +56,7 @@ class StoredResponsesHandler:
             await self._stored_turns.delete(owner, id)
             await writer.json(200, codec.encode_deleted(id))
         elif request.route.action == "items":
-            turns = await self._stored_turns.past(protocol, owner, id)
+            turns = await self._stored_turns.past(request, id)
             if not turns:  # an earlier turn was deleted
                 raise ConversationError(codec.unknown_item(id))
             await writer.json(200, codec.encode_items(turns, request.query))

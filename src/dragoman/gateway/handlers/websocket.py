@@ -18,8 +18,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from random import getrandbits
 
+from msgspec import Struct
+
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame
+from dragoman.core.errors import WireError
 from dragoman.core.events import ResponseEnd, ResponseStart
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Stop, Usage, Wire
@@ -27,6 +30,7 @@ from dragoman.framing import sse
 from dragoman.gateway.conversations.connection_turns import ConnectionTurns, LaneTurns
 from dragoman.gateway.handlers.count_tokens import estimate
 from dragoman.gateway.handlers.request_reader import RequestReader
+from dragoman.gateway.large_bodies import TooManyValues, count_values, decode_object, run_for
 from dragoman.gateway.request import ExchangeRecord, GatewayRequest, RoutedRequest
 from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.http.server import Headers, ResponseWriter, ServerRequest, WebSocket
@@ -59,6 +63,14 @@ class WebSocketHandler:
                 turns.clear()
 
 
+class _Asked(Struct, frozen=True):
+    """A message that asks for a response: the request as a POST would take it."""
+
+    body: bytes
+    lane: str
+    generate: bool
+
+
 class _Session:
     """One connection. A lane has a task while it has requests."""
 
@@ -72,9 +84,7 @@ class _Session:
     ) -> None:
         self._request, self._codec, self._socket, self._turns = request, codec, socket, turns
         self._respond, self._memory = respond, request.incoming.memory
-        self._lanes: dict[
-            str, deque[tuple[SocketRequest, int]]
-        ] = {}  # waiting, with the memory that each takes
+        self._lanes: dict[str, deque[_Asked]] = {}  # waiting, with the memory that each takes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._incoming: dict[str, ServerRequest] = {}  # of the responses under way
         self._in_flight = asyncio.Semaphore(codec.in_flight)
@@ -99,31 +109,48 @@ class _Session:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-            self._memory.used -= sum(weight for lane in self._lanes.values() for _, weight in lane)
+            self._memory.used -= BODY_WEIGHT * sum(
+                len(asked.body) for lane in self._lanes.values() for asked in lane
+            )
 
     async def _receive(self) -> None:
         while (message := await self._socket.receive()) is not None:
-            wire = jsontext.decode_object(message.decode("utf-8", "replace"))
-            if wire is None:
-                await self._refuse(Failure("bad_request", "a message is one JSON object", 400))
-                continue
-            match self._codec.decode(wire):
-                case SocketRequest() as request:
-                    await self._enqueue(request, BODY_WEIGHT * len(message))
-                case Failure() as failure:
-                    await self._refuse(failure, self._codec.lane_of(wire))
-                case None:
+            match await run_for(len(message), self._read, message):
+                case _Asked() as asked:
+                    await self._enqueue(asked)
+                case Failure() as failure, lane:
+                    await self._refuse(failure, lane)
+                case bytes() as answer if answer:
+                    await self._socket.send(answer)
+                case _:
                     pass
-                case answer:
-                    await self._socket.send(jsontext.encode(answer))
 
-    async def _enqueue(self, request: SocketRequest, weight: int) -> None:
-        lane = request.lane
+    def _read(self, message: bytes) -> _Asked | tuple[Failure, str] | bytes:
+        """What a message asks for; or a failure with its lane; or what is answered at once."""
+        try:
+            count_values(message)
+            wire = decode_object(message, self._request.client.name)
+        except TooManyValues as error:
+            return Failure("too_large", str(error), 413), ""
+        except WireError:
+            return Failure("bad_request", "a message is one JSON object", 400), ""
+        match self._codec.decode(wire):
+            case SocketRequest() as request:
+                return _Asked(jsontext.encode(request.body), request.lane, request.generate)
+            case Failure() as failure:
+                return failure, self._codec.lane_of(wire)
+            case None:
+                return b""
+            case answer:
+                return jsontext.encode(answer)
+
+    async def _enqueue(self, asked: _Asked) -> None:
+        lane, weight = asked.lane, BODY_WEIGHT * len(asked.body)
         if lane and lane not in self._lanes and len(self._lanes.keys() - {""}) >= self._codec.lanes:
             await self._refuse(self._codec.too_many_lanes, lane)
             return
         await self._waiting.acquire()
-        self._lanes.setdefault(lane, deque()).append((request, weight))
+        self._lanes.setdefault(lane, deque()).append(asked)
         self._memory.used += weight
         if lane not in self._tasks:
             self._tasks[lane] = asyncio.create_task(self._run_lane(lane))
@@ -133,10 +160,10 @@ class _Session:
         try:
             while waiting:
                 async with self._in_flight:
-                    request, weight = waiting.popleft()
-                    self._memory.used -= weight  # its body is counted from here on
+                    asked = waiting.popleft()
+                    self._memory.used -= BODY_WEIGHT * len(asked.body)  # it is counted from here on
                     self._waiting.release()
-                    await self._answer(request)
+                    await self._answer(asked)
         except Exception:
             await self._socket.close(INTERNAL)
             raise
@@ -144,10 +171,9 @@ class _Session:
             if asyncio.current_task() is self._tasks.get(lane):
                 del self._tasks[lane]
 
-    async def _answer(self, asked: SocketRequest) -> None:
+    async def _answer(self, asked: _Asked) -> None:
         upgrade, lane = self._request, asked.lane
-        data = jsontext.encode(asked.body)
-        incoming = upgrade.incoming.with_body("POST", data)
+        incoming = upgrade.incoming.with_body("POST", asked.body)
         writer = SocketWriter(self._socket, self._codec, lane)
         record = ExchangeRecord(f"req_{getrandbits(96):024x}", upgrade.client.name, "generate")
         record.address = incoming.address

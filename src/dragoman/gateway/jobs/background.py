@@ -23,8 +23,10 @@ from dragoman.gateway.conversations.turn_writer import NewTurn, TurnWriter
 from dragoman.gateway.jobs.job_table import Job, JobEnd, JobEvents, JobRef, JobSettings
 from dragoman.gateway.jobs.replay import CapturedResponse, ReplayedExchange
 from dragoman.gateway.jobs.services import JobServices
+from dragoman.gateway.large_bodies import hold
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.routing import Target
+from dragoman.http.memory_budget import BODY_WEIGHT
 from dragoman.protocols import server
 from dragoman.serving.conversations import ConversationError, PastTurn, TurnCodec
 from dragoman.serving.jobs import BackgroundCodec
@@ -97,6 +99,7 @@ class BackgroundResponses:
         job = await self.table.get(request.owner, request.route.id)
         if job is None or job.batch or job.protocol != request.client.name:
             return False
+        hold(request.incoming, BODY_WEIGHT * (len(job.body) + len(job.reply)))
         codec, turns = _codecs(job.protocol)
         match request.route.action:
             case "retrieve" if request.route.stream:

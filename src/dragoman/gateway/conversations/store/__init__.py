@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.gateway.conversations.store.lazy import LazyStore, open_store
 from dragoman.gateway.conversations.store.values import (
     ChainTooLarge,
+    Reserve,
     Retention,
     SqlStore,
     Statement,
@@ -17,6 +18,7 @@ from dragoman.gateway.conversations.store.values import (
 __all__ = [
     "ChainTooLarge",
     "LazyStore",
+    "Reserve",
     "Retention",
     "SqlStore",
     "Statement",

@@ -18,6 +18,7 @@ from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import StoreAddress, default_url, read_address
 from dragoman.gateway.conversations.store.values import (
     Backend,
+    Reserve,
     Retention,
     Statement,
     StoreAway,
@@ -86,8 +87,10 @@ class LazyStore:
         turn = await (await self._wait_open()).get(owner, id) if _ID.fullmatch(id) else None
         return self._note_use(turn)
 
-    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
-        turns = await (await self._wait_open()).chain(owner, id, limit) if _ID.fullmatch(id) else []
+    async def chain(
+        self, owner: str, id: str, limit: int = sys.maxsize, reserve: Reserve = bool
+    ) -> list[StoredTurn]:
+        turns = await (await self._wait_open()).chain(owner, id, limit, reserve) if _ID.fullmatch(id) else []
         self._note_use(turns[-1] if turns else None)
         return turns
 

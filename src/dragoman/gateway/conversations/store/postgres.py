@@ -21,6 +21,7 @@ from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.addresses import without_password
 from dragoman.gateway.conversations.store.values import (
     ChainTooLarge,
+    Reserve,
     Retention,
     Statement,
     StoreAway,
@@ -93,10 +94,13 @@ class PostgresStore:
     async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(sql.GET, owner, id))
 
-    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+    async def chain(
+        self, owner: str, id: str, limit: int = sys.maxsize, reserve: Reserve = bool
+    ) -> list[StoredTurn]:
         size = await self._do(lambda connection: connection.fetchval(sql.CHAIN_SIZE, owner, id))
         if size > limit:
             raise ChainTooLarge(int(size), limit)
+        reserve(int(size))
         return sql.unbroken(await self._turns(sql.CHAIN, owner, id))
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from dragoman.gateway.conversations.store import sql
 from dragoman.gateway.conversations.store.values import (
     ChainTooLarge,
+    Reserve,
     Retention,
     Statement,
     StoredTurn,
@@ -53,10 +54,13 @@ class SqliteStore:
     async def get(self, owner: str, id: str) -> StoredTurn | None:
         return _first(await self._turns(sql.GET, owner, id))
 
-    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+    async def chain(
+        self, owner: str, id: str, limit: int = sys.maxsize, reserve: Reserve = bool
+    ) -> list[StoredTurn]:
         ((size,),) = await self._read(lambda file: _rows(file, sql.CHAIN_SIZE, owner, id))
         if size > limit:
             raise ChainTooLarge(size, limit)
+        reserve(size)
         return sql.unbroken(await self._turns(sql.CHAIN, owner, id))
 
     async def find(self, owner: str, name: str) -> StoredTurn | None:

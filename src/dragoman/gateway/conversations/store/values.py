@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -24,6 +24,9 @@ class ChainTooLarge(DragomanError):
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"the stored conversation has {size} bytes, more than the {limit} that are allowed")
+
+
+Reserve = Callable[[int], object]
 
 
 class StoredTurn(Struct, frozen=True):
@@ -82,10 +85,13 @@ class Store(Protocol):
 
     async def get(self, owner: str, id: str) -> StoredTurn | None: ...
 
-    async def chain(self, owner: str, id: str, limit: int = sys.maxsize) -> list[StoredTurn]:
+    async def chain(
+        self, owner: str, id: str, limit: int = sys.maxsize, reserve: Reserve = bool
+    ) -> list[StoredTurn]:
         """Oldest first, ending with `id`; empty where it, or a turn before it, is not stored.
 
-        Raises ChainTooLarge, before it is read, where it has more than `limit` bytes.
+        Before it is read, `reserve` gets its size in bytes. Raises ChainTooLarge where that is more than
+        `limit`.
         """
         ...
 

@@ -98,6 +98,9 @@ def _read_lines(request: Wire, content: bytes) -> tuple[list[BatchLine], list[Wi
 
 
 def _read_line(text: bytes, number: int, endpoint: str, seen: set[str]) -> BatchLine | Wire:
+    if text.count(b",") > jsontext.MOST_VALUES:
+        problem = f"This line has more than {jsontext.MOST_VALUES} JSON values."
+        return _error(number, "invalid_request", problem)
     try:
         line = jsontext.decode(text)
     except ValueError:
