@@ -21,6 +21,7 @@ from dragoman.cli.screen import Screen, list_arguments, visible
 from dragoman.cli.session import search_tools
 from dragoman.client import HostedCallEnd, HostedCallResult, HostedCallStart, TextDelta, TurnStart
 from dragoman.core.model import Media
+from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -275,10 +276,7 @@ def test_ctrl_c_ends_what_runs(project: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    for _ in range(1200):
-        if (project / "pid").exists() and (project / "pid").read_text():
-            break
-        time.sleep(0.1)
+    wait_until(lambda: (project / "pid").exists() and (project / "pid").read_text())
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error

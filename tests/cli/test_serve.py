@@ -6,17 +6,27 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from cli.gateways import PROGRAM, ask, serving, status, surroundings
 from dragoman.cli.agents import AGENTS
-from waiting import wait_until
+from waiting import LONG, wait_until
+
+
+@contextmanager
+def idle_connection(url: str) -> Iterator[socket.socket]:
+    """One that was answered once."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), LONG) as idle:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+        yield idle
 
 
 def refused(directory: Path, *arguments: str, **variables: str) -> str:
@@ -170,8 +180,9 @@ def test_told_twice_it_waits_for_nobody(tmp_path: Path):
         stream = ask(url, "tell me something [[fault: stall]]", stream=True)
         stream.readline()
         workers = workers_of(process.pid)
-        process.terminate()
-        time.sleep(1)
+        with idle_connection(url) as idle:
+            process.terminate()
+            assert idle.recv(65536) == b""  # its worker was told
         assert process.poll() is None
         process.terminate()
         assert process.wait(60) == 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import uvicorn
@@ -12,7 +13,7 @@ import uvicorn
 from client.upstreams import KEY, UPSTREAMS, model_named
 from dragoman.client import Model
 from dragoman.demo import DemoApp
-from waiting import wait_until
+from waiting import NEVER, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,22 @@ def address(app: DemoApp) -> Iterator[str]:
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
     thread.join(60)
+
+
+@pytest.fixture
+def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Ends the time of a run that has `max_seconds=NEVER`."""
+    clocks: list[asyncio.Timeout] = []
+    timeout = asyncio.timeout
+
+    def noted(seconds: float | None) -> asyncio.Timeout:
+        clock = timeout(seconds)
+        if seconds == NEVER:
+            clocks.append(clock)
+        return clock
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    return lambda: clocks[-1].reschedule(0)
 
 
 @pytest.fixture(params=UPSTREAMS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -29,7 +30,7 @@ from dragoman.core.losses import Losses
 from dragoman.core.model import Text, ToolCall, ToolResult
 from dragoman.core.transport import ReplyBroken
 from dragoman.protocols import codec
-from waiting import wait_until
+from waiting import LONG, NEVER, wait_until
 
 DEMO = "demo:demo"
 BOTH = "Weather in NYC and SF?"
@@ -137,16 +138,24 @@ def test_a_run_goes_on_elsewhere(address: str, upstream: str):
 LIMITS: dict[str, tuple[dict[str, Any], str, int]] = {
     "turns": ({"max_turns": 1}, "turns", 2),
     "tokens": ({"max_total_tokens": 10}, "tokens", 2),
-    "time": ({"max_seconds": 1}, "time", 2),
-    "none is reached": ({"max_turns": 2, "max_total_tokens": 10_000, "max_seconds": 30}, "answer", 5),
+    "none is reached": ({"max_turns": 2, "max_total_tokens": 10_000, "max_seconds": LONG}, "answer", 5),
 }
 
 
 @pytest.mark.parametrize(("limits", "stopped", "messages"), LIMITS.values(), ids=LIMITS)
 def test_limits(limits: dict[str, Any], stopped: str, messages: int):
-    slow = sleeper(30 if stopped == "time" else 0)
-    done = run(BOTH, DEMO, [slow], **limits)
+    done = run(BOTH, DEMO, [get_weather], **limits)
     assert (done.stopped, len(done.messages)) == (stopped, messages)
+
+
+def test_a_limit_of_time(time_is_up: Callable[[], None]):
+    async def get_weather(city: str) -> str:
+        time_is_up()
+        await asyncio.sleep(NEVER)
+        return city
+
+    done = run(BOTH, DEMO, [get_weather], max_seconds=NEVER)
+    assert (done.stopped, len(done.messages)) == ("time", 2)
 
 
 def test_a_limit_leaves_a_conversation_that_can_go_on():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,13 +41,6 @@ def answering(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterato
     finally:
         server.shutdown()
         server.server_close()
-
-
-def closed_port() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
 def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, **headers: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +15,7 @@ from dragoman.demo.answers import answer
 from dragoman.demo.faults import Memory
 from gateway.plain import Got, ask, asking, model_of, opened
 from gateway.stands import HASTY, PROTOCOLS, UPSTREAM_KEY, Stand, configuration, gateway
+from ports import closed_port
 from waiting import wait_until
 
 PAIRS = [(client, upstream) for client in PROTOCOLS for upstream in PROTOCOLS]
@@ -27,9 +27,7 @@ WAITS = {"hang": 0.15, "stall": 0.4}  # seconds; in the latter an answer has to 
 
 @pytest.fixture(scope="module")
 def nowhere() -> str:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+    return f"http://{closed_port()}"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,6 @@ from gateway.hostile_servers import (
     FIND,
     Answer,
     answering,
-    closed_port,
     drip,
     flood,
     hang,
@@ -40,6 +39,7 @@ from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
 from mcp_servers import changing_server
+from ports import closed_port
 
 LIMITS = CallLimits(seconds=20)
 IMPATIENT = CallLimits(seconds=3)  # where a server hangs
@@ -141,7 +141,7 @@ BACKENDS: dict[str, Answer | None] = {
 @pytest.mark.parametrize("fault", BACKENDS)
 def test_a_search_backend(fault: str, way: tuple[str, str, bool]) -> None:
     answer = BACKENDS[fault]
-    with answering(answer) if answer else contextlib.nullcontext(closed_port()) as url:
+    with answering(answer) if answer else contextlib.nullcontext(f"http://{closed_port()}") as url:
         settings = load(f'[hosted.web_search]\nbackend = "searxng"\nurl = "{url}"\n', {}).hosted
         assert settings
         executor = build_executors(settings, Client(environ={}))["web_search"]
@@ -320,7 +320,8 @@ def test_an_mcp_server_whose_tools_cannot_be_listed(fault: str, client: str) -> 
     answer = LISTINGS[fault]
     path, body = ASKED[client]
     model = Canned(text_of("openai-chat", "I have no such tool."))
-    with answering(answer) if answer else contextlib.nullcontext(closed_port()) as url, running(model) as at:
+    at_port = answering(answer) if answer else contextlib.nullcontext(f"http://{closed_port()}")
+    with at_port as url, running(model) as at:
         hosted = HostedTools([mcp_executor(url)], CallLimits(seconds=1))
         with gateway(provider("one", at), hosted=hosted) as stand:
             data = jsontext.encode({**body, **MCP[client](f"{url}/mcp")})

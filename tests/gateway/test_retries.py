@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -17,6 +16,7 @@ from gateway.canned import Answer, Canned, chat, chunks, error, provider
 from gateway.plain import ask
 from gateway.running import running
 from gateway.stands import HASTY, PROTOCOLS, Stand, gateway
+from ports import closed_port
 from waiting import wait_until
 
 GOOD = Answer(200, chat("well"))
@@ -35,7 +35,7 @@ class Bench:
     def __enter__(self) -> Bench:
         rows = []
         for name, app in self.upstreams.items():
-            url = self._stack.enter_context(running(app)) if app else nowhere()
+            url = self._stack.enter_context(running(app)) if app else f"http://{closed_port()}"
             rows.append(provider(name, url))
         listed = ", ".join(f'"{name}:their-{name}"' for name in self.upstreams)
         text = "\n".join(rows) + f"\n[models]\nm = [{listed}]\n"
@@ -48,12 +48,6 @@ class Bench:
     def request_count(self, name: str) -> int:
         upstream = self.upstreams[name]
         return len(upstream.requests) if upstream else 0
-
-
-def nowhere() -> str:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 # what the upstream answers, in turn -> status, tries

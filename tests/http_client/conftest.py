@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from waiting import LONG
+
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
@@ -19,11 +21,9 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     async def checked(work: Coroutine[Any, Any, Any]) -> Any:
         result = await asyncio.wait_for(work, 60)
-        for _ in range(4000):
-            if not others():
-                break
-            await asyncio.sleep(0.005)
-        assert not others()
+        async with asyncio.timeout(LONG):
+            while others():
+                await asyncio.sleep(0.005)
         return result
 
     def others() -> set[asyncio.Task[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import re
 from contextlib import suppress
 
 import pytest
@@ -12,6 +12,7 @@ from dragoman.http.client import Client, ConnectFailed, TimedOut, Timeouts
 from dragoman.http.client.reply import HIGH_WATER
 from http_client.conftest import Run
 from http_client.servers import answering, listening, read_request, until
+from ports import closed_port
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 LONG = 30.0
@@ -19,11 +20,9 @@ LONG = 30.0
 
 def test_a_closed_port_is_a_failed_connection(run: Run) -> None:
     async def work() -> None:
-        with socket.socket() as unused:
-            unused.bind(("127.0.0.1", 0))
-            port = unused.getsockname()[1]
-        with pytest.raises(ConnectFailed, match=rf"no connection to http://127\.0\.0\.1:{port}"):
-            await Client(environ={}).send("POST", f"http://127.0.0.1:{port}/", {}, b"", Timeouts())
+        url = f"http://{closed_port()}"
+        with pytest.raises(ConnectFailed, match=f"no connection to {re.escape(url)}"):
+            await Client(environ={}).send("POST", f"{url}/", {}, b"", Timeouts())
 
     run(work())
 

@@ -354,10 +354,11 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_without_a_valid_host_is_refused(calm: tuple[Echo, str], client: Raw, name: str) -> None:
     """Whatever its key and its path are; and what follows it is not answered."""
+    before = len(calm[0].events)
     client.say(HEADS[name] + b"GET /late HTTP/1.1\r\nhost: x\r\n\r\n")
     assert client.hear()[0] == 400
     assert client.rest() == b""
-    assert not {"/a", "/late"} & set(calm[0].events)
+    assert calm[0].events[before:] == []
 
 
 @pytest.mark.parametrize("host", ["x", "127.0.0.1:80", "[::1]:80", "a.b-c_d", "x:", ""])

@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from dragoman.client import Tool
 from dragoman.core.model import Base64, Media
 from dragoman.toolkit import standard_tools
 from toolkit.conftest import PNG
+from waiting import wait_until
 
 mcp = pytest.importorskip("mcp")
 
@@ -32,12 +32,14 @@ def url() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen([*STDIO, str(port)], stderr=subprocess.DEVNULL)
+
+    def listens() -> bool:
+        assert process.poll() is None, "the server did not start"
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
     try:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        wait_until(listens)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -17,6 +16,7 @@ from dragoman.gateway.config.keys import Allowance
 from gateway.conversations.databases import PostgresDatabase
 from gateway.plain import ask, asking, opened
 from gateway.stands import CLIENT_KEY, Stand, gateway
+from ports import closed_port
 from waiting import wait_until
 
 Act = Callable[[list[PostgresCounters], list[str]], Awaitable[None]]
@@ -166,9 +166,7 @@ def test_long_leases_are_renewed_and_lost_ones_are_written_again(database: Postg
 
 
 def test_without_a_database_each_counts_for_itself():
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        nowhere = f"postgresql://me:secret-pw@127.0.0.1:{unused.getsockname()[1]}/x"
+    nowhere = f"postgresql://me:secret-pw@{closed_port()}/x"
 
     async def act(gateways: list[PostgresCounters], logged: list[str]) -> None:
         callers = alice(per_minute=2, concurrency=2)

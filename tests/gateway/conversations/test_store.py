@@ -30,6 +30,7 @@ from dragoman.gateway.conversations.store.lazy import _backend
 from dragoman.gateway.conversations.store.sqlite import SqliteStore
 from dragoman.gateway.conversations.store.values import Backend
 from gateway.conversations.databases import Database, PostgresDatabase, SqliteDatabase
+from waiting import LONG
 
 NUL_AND_MORE = ("", "a\0b", "a b", "é", "\ud800", "x" * 300)
 
@@ -217,7 +218,7 @@ def test_a_store_sweeps_by_itself(database: Database):
     async def act(store: LazyStore) -> None:
         store._every = 0.1
         await store.put(turn("a", size=5000))
-        for _ in range(500):
+        for _ in range(int(LONG / 0.02)):
             await asyncio.sleep(0.02)
             if not database.rows("select 1 from dragoman_turns"):
                 return
@@ -230,7 +231,7 @@ def test_the_size_is_enforced_soon_after_it_is_exceeded(database: Database):
     async def act(store: LazyStore) -> None:
         for number in range(30):
             await store.put(turn(f"{number}", size=5000))
-        for _ in range(500):
+        for _ in range(int(LONG / 0.02)):
             await asyncio.sleep(0.02)
             if database.rows("select count(*) from dragoman_turns")[0][0] <= 4:
                 return
