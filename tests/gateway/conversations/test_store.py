@@ -151,7 +151,7 @@ def test_what_is_used_stays_whole_and_what_is_idle_goes(database: Database):
         database.rows("update dragoman_handles set used = used - 1000")
         assert len(await store.chain("me", "goes-on")) == 2
         assert await store.recall("me", "used")
-        backend = await store._opened()  # nothing outside the store asks for a sweep
+        backend = await store._wait_open()  # nothing outside the store asks for a sweep
         await store._touch(backend)
         await backend.sweep(Retention(seconds=500))
         assert [each.id for each in await store.chain("me", "goes-on")] == ["living", "goes-on"]
@@ -168,7 +168,7 @@ def test_over_the_size_the_least_recently_used_go_first(database: Database):
             await store.put(turn(name, size=1000))
             await store.put(turn(f"{name}2", name, size=1000))
         await store.chain("me", "a2")
-        backend = await store._opened()
+        backend = await store._wait_open()
         await store._touch(backend)
         await backend.sweep(Retention(bytes=5000))
         assert [len(await store.chain("me", f"{name}2")) for name in "abcd"] == [2, 0, 0, 2]
@@ -263,7 +263,7 @@ def test_a_chain_beyond_the_limit_is_not_read(database: Database):
 def test_a_full_disk_can_be_read_and_emptied(tmp_path: Path):
     async def act(store: LazyStore) -> None:
         await store.put(turn("a", size=200_000))
-        backend = await store._opened()
+        backend = await store._wait_open()
         assert isinstance(backend, SqliteStore)
         await backend._do(lambda file: file.execute("pragma max_page_count = 1"))  # so many as there are
         with pytest.raises(StoreError, match="full"):
@@ -291,7 +291,7 @@ def test_a_sweep_lets_others_write_in_between(tmp_path: Path, monkeypatch: pytes
         for number in range(40):
             await store.put(turn(f"{number}", size=100_000))
         before = transactions
-        await (await store._opened()).sweep(Retention(bytes=0))
+        await (await store._wait_open()).sweep(Retention(bytes=0))
         assert transactions > before + 40
 
     doing(f"sqlite:///{tmp_path}/store.db", act)
@@ -368,7 +368,7 @@ def test_space_is_given_back(tmp_path: Path):
     async def act(store: LazyStore) -> None:
         for number in range(50):
             await store.put(turn(f"{number}", size=20_000))
-        await (await store._opened()).sweep(Retention(bytes=50_000))
+        await (await store._wait_open()).sweep(Retention(bytes=50_000))
 
     doing(f"sqlite:///{path}", act)
     assert path.stat().st_size < 300_000
