@@ -18,6 +18,14 @@ DAY = 24 * 3600.0
 LineStatus = Literal["completed", "failed", "cancelled", "expired"]
 
 
+def read_cursor(query: Mapping[str, str], name: str, protocol: str) -> int:
+    """The number after which a client wants the events of a stream; -1: all of them."""
+    given = query.get(name, "-1") or "-1"
+    if given != "-1" and not (given.isascii() and given.isdigit()):
+        raise WireError(protocol, name, f"expected the number of an event, got {given!r}")
+    return int(given[:18])
+
+
 class BackgroundCodec(Struct, frozen=True, kw_only=True):
     """`label` says in a reply that it runs in the background. `encode_queued` makes the first reply, of a
     request with its id and the time; `with_status` makes each later one that no model wrote. `first_events`

@@ -75,7 +75,7 @@ counts = HostCounters(SharedDescriptor(int(sys.argv[1])), 3, now=lambda: 1000.0)
 caller = Caller("a", "a", Allowance(5, 50))
 verdicts = [asyncio.run(counts.enter(caller, "x", rated=True)).refused for _ in range(30)]
 print(*(verdict or "passed" for verdict in verdicts), flush=True)
-counts._locked().__enter__()
+counts._lock().__enter__()
 os._exit(9)
 """  # with five under way, and alone
 

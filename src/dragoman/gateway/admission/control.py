@@ -52,8 +52,8 @@ class AdmissionControl:
         budgets: Budgets | None = None,
     ) -> None:
         self.budgets = budgets
-        self._memory = memory or MemoryBudget()
-        self.callers = Callers(config, self._memory)
+        self.memory = memory or MemoryBudget()
+        self.callers = Callers(config, self.memory)
         self.counters = _counters(config, report)
         self.slots = ProviderConcurrency(config.workers)
         self.semaphore = QueuedSemaphore(0, 0)
@@ -69,18 +69,7 @@ class AdmissionControl:
     def _set_limits(self, limits: LimitsTable) -> None:
         self.semaphore.resize(limits.in_flight or sys.maxsize, limits.queue)
         self.queue_seconds = limits.queue_seconds
-        self._most = self.semaphore.capacity + self.semaphore.queue
-
-    def arrive(self, caller: Caller, record: ExchangeRecord) -> None:
-        """Raises LoadShed where the gateway is full and no other caller has a longer queue."""
-        if self.arrived >= self._most and not self.semaphore.displace(caller.name):
-            record.shed = "gateway"
-            raise gateway_busy(self.semaphore)
-        memory = caller.memory or self._memory
-        if memory.used >= memory.limit:
-            record.shed = "memory"
-            raise memory_full()
-        self.arrived += 1
+        self.most = self.semaphore.capacity + self.semaphore.queue
 
     async def close(self) -> None:
         await self.counters.close()
@@ -90,7 +79,7 @@ class AdmissionControl:
     @property
     def full(self) -> bool:
         """Whether the next request is refused."""
-        return self.arrived >= self._most or self._memory.used >= self._memory.limit
+        return self.arrived >= self.most or self.memory.used >= self.memory.limit
 
     @property
     def waiting(self) -> int:
@@ -111,8 +100,15 @@ class Admission(Struct, eq=False):
     _settled: bool = False  # what it used was counted
 
     def arrive(self) -> None:
-        """Raises LoadShed where the gateway is full."""
-        self._control.arrive(self._caller, self._record)
+        """Raises LoadShed where the gateway is full and no other caller has a longer queue."""
+        control, memory = self._control, self._caller.memory or self._control.memory
+        if control.arrived >= control.most and not control.semaphore.displace(self._caller.name):
+            self._record.shed = "gateway"
+            raise gateway_busy(control.semaphore)
+        if memory.used >= memory.limit:
+            self._record.shed = "memory"
+            raise memory_full()
+        control.arrived += 1
         self._left = False
 
     async def count(self, server: ProtocolServer, response: ResponseWriter) -> None:

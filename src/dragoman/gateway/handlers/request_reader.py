@@ -133,22 +133,18 @@ class RequestReader:
         if request.caller and request.caller.models:
             check_model(request, model)
         record.model, record.stream, record.tools = model, stream, server.accounting.tools(seen)
-        if request.admission and request.admission.is_budgeted:
-            await request.admission.check_model(model)
-            targets = self._find_targets(model, request.client.name)
-            if request.admission.counts_dollars:
-                targets = _keep_priced(targets, model)
-        else:
-            targets = self._find_targets(model, request.client.name)
+        budget = request.admission if request.admission and request.admission.is_budgeted else None
+        if budget:
+            await budget.check_model(model)
+        try:
+            targets = self._targets(model, request.client.name)
+        except UnknownModel as error:
+            raise unknown_model(error, model) from None
+        if budget and budget.counts_dollars:
+            targets = _keep_priced(targets, model)
         codec = server.compaction
         compaction = codec.decode(seen) if codec and not codec.fields.isdisjoint(seen) else None
         return RoutedRequest(request, body, model, stream, compaction, targets)
-
-    def _find_targets(self, model: str, protocol: str) -> tuple[Target, ...]:
-        try:
-            return self._targets(model, protocol)
-        except UnknownModel as error:
-            raise unknown_model(error, model) from None
 
     def _may_forward(self, protocol: str, model: str) -> bool:
         try:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from dragoman.core.codec import Frame
 from dragoman.core.conversation import decode_whole
-from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
@@ -20,12 +19,12 @@ from dragoman.protocols.gemini_interactions.request import CONVERSATION
 from dragoman.protocols.gemini_interactions.response import frame_interaction
 from dragoman.protocols.gemini_interactions.wire import PROTOCOL_NAME
 from dragoman.protocols.google import ERRORS
-from dragoman.serving.jobs import BackgroundCodec
+from dragoman.serving.jobs import BackgroundCodec, read_cursor
 
 
 def number_events(frames: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
     """The events of a stored reply, without those that the client has."""
-    after = starting_after(query)
+    after = read_cursor(query, "last_event_id", PROTOCOL_NAME)
     events = [frame for frame in frames if is_object(frame.data)]
     shown = [
         Frame(frame.event, _with_id(_with_names(frame.data, reply), number))
@@ -33,15 +32,6 @@ def number_events(frames: Sequence[Frame], reply: Wire, query: Mapping[str, str]
         if number > after
     ]
     return [*shown, Frame("done", b"[DONE]")]
-
-
-def starting_after(query: Mapping[str, str]) -> int:
-    given = query.get("last_event_id", "")
-    if not given:
-        return -1
-    if not given.isascii() or not given.isdigit():
-        raise WireError(PROTOCOL_NAME, "last_event_id", f"expected the id of an event, got {given!r}")
-    return int(given[:18])
 
 
 def _with_id(event: Wire, number: int) -> Wire:
@@ -108,7 +98,7 @@ BACKGROUND = BackgroundCodec(
     renumber=_renumber,
     reply_of=_reply_of,
     run_body=_run_body,
-    starting_after=starting_after,
+    starting_after=lambda query: read_cursor(query, "last_event_id", PROTOCOL_NAME),
     not_background=Failure("bad_request", "Only interactions with background=true can be cancelled.", 400),
     not_streamed=Failure("bad_request", "This interaction has no events that can be streamed again.", 400),
     event_field="event_type",

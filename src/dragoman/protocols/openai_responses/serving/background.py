@@ -8,17 +8,14 @@ in OpenAI's SDKs: its stream ends with response.incomplete, whose response says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dragoman.core.conversation import decode_whole
-from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_responses.request import CONVERSATION
 from dragoman.protocols.openai_responses.response import frame_response
 from dragoman.protocols.openai_responses.wire import CODES, PROTOCOL_NAME
-from dragoman.serving.jobs import BackgroundCodec
+from dragoman.serving.jobs import BackgroundCodec, read_cursor
 
 _BEFORE = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -61,15 +58,6 @@ def _reply_of(event: Wire) -> Wire | None:
     return reply if event.get("type") in _ENDS and is_object(reply) else None
 
 
-def _starting_after(query: Mapping[str, str]) -> int:
-    given = query.get("starting_after", "")
-    if not given:
-        return -1
-    if not given.isascii() or not given.isdigit():
-        raise WireError(PROTOCOL_NAME, "starting_after", f"expected a sequence number, got {given!r}")
-    return int(given[:18])
-
-
 BACKGROUND = BackgroundCodec(
     label=lambda reply: {**reply, "background": True},
     encode_queued=_encode_queued,
@@ -80,7 +68,7 @@ BACKGROUND = BackgroundCodec(
     renumber=_renumber,
     reply_of=_reply_of,
     run_body=lambda request: {key: value for key, value in request.items() if key != "background"},
-    starting_after=_starting_after,
+    starting_after=lambda query: read_cursor(query, "starting_after", PROTOCOL_NAME),
     not_background=Failure(
         "bad_request", "Only responses created with background=true can be cancelled.", 400
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from dragoman.protocols.openai_responses.serving.conversations import (
 )
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, SECRETS
 from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
+from dragoman.serving.jobs import read_cursor
 
 _PROGRESS = ("status", "output", "usage", "completed_at", "incomplete_details", "error")
 _REFERENCES = word_set("previous_response_id conversation")
@@ -117,13 +117,11 @@ def reply_of_stream(frames: Sequence[Frame]) -> Wire | None:
 
 def replay(events: Sequence[Frame], reply: Wire, query: Mapping[str, str]) -> list[Frame]:
     """Events that hold the response repeat what its request said; `starting_after` skips the first ones."""
-    after = query.get("starting_after", "-1")
-    if not re.fullmatch(r"-1|\d{1,9}", after):
-        raise WireError(PROTOCOL_NAME, "starting_after", f"expected the number of an event, got {after!r}")
+    after = read_cursor(query, "starting_after", PROTOCOL_NAME)
     shown: list[Frame] = []
     for event in events:
         data = event.data
-        if data["sequence_number"] > int(after):
+        if data["sequence_number"] > after:
             if "response" in data:
                 now = {key: data["response"][key] for key in _PROGRESS}
                 ended = now["status"] != "in_progress"
