@@ -27,6 +27,8 @@ CORPORA ?= ../shared/corpora
 OPEN_RESPONSES ?= ../openresponses
 # a folder with @modelcontextprotocol/conformance in its node_modules, which then checks our MCP client
 MCP_CONFORMANCE ?= ../mcp-conformance
+# Claude Code, Codex and Gemini CLI, each in a folder of its own
+NPM_AGENTS ?= ../agents
 CORPUS  ?= pydantic-ai vercel-ai anthropic-sdk axonhub
 
 LIBRARY := calls core dialects exchange forwarding framing pipeline profiles protocols schemas serving transforms
@@ -85,6 +87,7 @@ test-compliance: $(READY)  ## run the tests of llm-comply and Open Responses ove
 
 test-agents: $(READY)  ## run real agents through the gateway, over an upstream of every protocol
 	@$(BIN)/python tests/agents/matrix.py $(AGENTS)
+	@$(BIN)/python tests/agents/searching.py $(NPM_AGENTS)
 
 test-model: $(MODEL_READY)  ## run a small real model behind the gateway, with native tool calls and with a dialect
 	@$(BIN)/python tests/agents/real_model.py --python $(MODEL_VENV)/bin/python

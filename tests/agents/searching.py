@@ -259,6 +259,9 @@ def run(folder: Path, name: str, protocol: str) -> bool:
 
 def main() -> int:
     folder, names = Path(sys.argv[1]).absolute(), sys.argv[2:] or [*AGENTS]
+    if not folder.exists():
+        print(f"searching: no agents in {folder}; nothing was run")
+        return 0
     done = [run(folder, name, protocol) for name in names for protocol in UPSTREAMS]
     print(f"{sum(done)} of {len(done)} cycles")
     return 0 if all(done) else 1

@@ -27,6 +27,7 @@ from gateway.hosted_stand import (
     Search,
     following,
     frames_of,
+    path_and_body,
 )
 from gateway.plain import send
 from gateway.running import running
@@ -306,6 +307,31 @@ def test_a_slow_call_is_a_failure_and_keep_alives_go_on() -> None:
     assert "longer than 0.3 s" in upstream.requests[1].json["messages"][-1]["content"]
     assert "ping" in [frame["type"] for frame in frames]
     assert search.cancelled == 1
+
+
+# client -> what stands in its stream while a tool runs
+KEEP_ALIVES = {
+    "anthropic": b"event: ping\n",
+    "openai-responses": b"event: response.in_progress\n",
+    "openai-chat": b": keep-alive\n\n",
+    "gemini": b"\n\n\n\n",
+    "gemini-interactions": b": keep-alive\n\n",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_stream_is_kept_alive_while_a_tool_runs(client: str) -> None:
+    upstream, search = Canned(calls(SEARCHED, stream=True), says("Done.", stream=True)), Search(0.3)
+    path, body = path_and_body(client, True)
+    with (
+        running(upstream) as url,
+        gateway(provider("one", url), OFTEN, hosted=HostedTools([search])) as stand,
+    ):
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+    begins = client == "openai-responses"  # with one
+    assert got.body.count(KEEP_ALIVES[client]) > begins
+    assert b"Done." in got.body
+    got.response(client)  # and its grammar takes them
 
 
 CONFIG = """

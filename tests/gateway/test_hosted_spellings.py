@@ -199,3 +199,71 @@ def test_every_spelling_is_run_here(fixed: Fixed, client: str, name: str, upstre
     assert stub is None or stub.called == before + 1
     found = FOUND if stub else "send_mail"
     assert found in model.requests[1].body.decode()
+
+
+# Tools that the conversation declares, and not the head of the request
+LATER: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "system",
+                "content": [
+                    {
+                        "type": "tool_addition",
+                        "tool": {
+                            "type": "tool_definition",
+                            "definition": {"type": "web_search_20250305", "name": "web_search"},
+                        },
+                    }
+                ],
+            },
+            {"role": "user", "content": "Weather?"},
+        ]
+    },
+    "openai-responses": {
+        "input": [
+            {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]},
+            {"role": "user", "content": "Weather?"},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("client", LATER)
+def test_a_tool_that_the_conversation_declares(fixed: Fixed, client: str) -> None:
+    stand, models, stubs = fixed
+    models["openai-chat"].answers = [
+        called("openai-chat", "web_search"),
+        text_of("openai-chat", "Done."),
+    ]
+    before = stubs["web_search"].called
+    path, body = addressed(client, {**ASKED[client][1], **LATER[client]}, "openai-chat:m")
+    got = send(stand.url, "POST", path, jsontext.encode(body))
+    assert (got.status, b"Done." in got.body) == (200, True), got.body
+    assert stubs["web_search"].called == before + 1
+
+
+class Untouched(HostedTools):
+    async def declare(self, *given: Any) -> Any:
+        raise AssertionError("the request declares no hosted tool")
+
+
+FUNCTION: dict[str, Any] = {"name": "web_search", "parameters": OBJECT}
+FUNCTIONS: dict[str, Any] = {
+    "anthropic": [{"name": "mcp__far__web_search", "input_schema": OBJECT}],
+    "openai-responses": [{"type": "function", **FUNCTION}, {"type": "function", "name": "mcp"}],
+    "openai-chat": [{"type": "function", "function": FUNCTION}],
+    "gemini": [{"functionDeclarations": [{"name": "googleSearch"}]}],
+    "gemini-interactions": [{"type": "function", "name": "google_search"}],
+}
+
+
+@pytest.mark.parametrize("client", FUNCTIONS)
+def test_functions_with_such_names_cost_no_look_at_the_conversation(client: str) -> None:
+    with over_each(["openai-chat"], Untouched([Stub("web_search")])) as (stand, models):
+        models["openai-chat"].answers = [text_of("openai-chat", "Done.")]
+        declared = {**ASKED[client][1], "tools": FUNCTIONS[client]}
+        path, body = addressed(client, declared, "openai-chat:m")
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+    assert (got.status, b"Done." in got.body) == (200, True), got.body

@@ -129,6 +129,7 @@ class HostedCodec(Struct, frozen=True):
     """
 
     hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
+    declares_later: bytes = b""  # this, where the conversation may declare one, and not its head
     encode_call: Callable[[HostedCall], Sequence[Wire]] = nothing_shown
     encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = nothing_shown
     encode_listing: Callable[[HostedListing], Sequence[Wire]] = nothing_shown

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from dragoman.core.caches import cache_tools, with_cached_tools
+from dragoman.core.codec import Codec
 from dragoman.core.fields import Body
+from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
-from dragoman.core.model import Failure, Request
+from dragoman.core.model import Failure, HostedTool, Request
 from dragoman.gateway.handlers.rounds import Rounds, pin
 from dragoman.gateway.request import AttemptFailed, RoutedRequest
 from dragoman.hosted.approvals import ApprovalError
@@ -26,15 +29,17 @@ def may_declare_hosted(request: RoutedRequest) -> bool:
     """Whether the body may declare a hosted tool, or carry what one gave earlier, by a look at its bytes."""
     body = _body(request)
     hints = request.arrived.client.client_limits.hosted.hints
-    return any(map(body.holds, hints)) or (body.sealed is not False and any(map(body.holds, HINTS)))
+    return any(map(body.holds, hints)) or _carries_results(body)
 
 
 async def start_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | None:
     """None where the request declares no hosted tool that its first target lacks and we can run, and carries
     no results of earlier ones."""
     arrived, target = request.arrived, request.targets[0]
-    client = arrived.client
-    neutral = client.decode_request(_body(request).wire, Losses())
+    client, body = arrived.client, _body(request)
+    if not _declares_hosted(client, body) and not _carries_results(body):
+        return None  # a function has such a name
+    neutral = client.decode_request(body.wire, Losses())
     native = upstream(target.provider.protocol).limits(target.provider.profile(target.model)).hosted_tools
     try:
         run = await hosted.declare(neutral, native, client.client_limits, arrived.scope)
@@ -73,6 +78,23 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
         return await run.play(send, rounds.add, rounds.lead)
     finally:
         record.hosted = {**run.counts}
+
+
+def _carries_results(body: Body) -> bool:
+    return body.sealed is not False and any(map(body.holds, HINTS))
+
+
+def _declares_hosted(client: Codec, body: Body) -> bool:
+    """By the tools alone: to decode the conversation takes much longer."""
+    declares_later, hoists = client.client_limits.hosted.declares_later, client.conversation.hoists
+    if declares_later and body.holds(declares_later):
+        return True
+    turns = body.wire.get(client.turns)
+    kept = [*filter(hoists, turns)] if hoists and is_array(turns) else []
+    wire = with_cached_tools({**body.wire, client.turns: kept})
+    head = client.decode_request(wire, Losses())
+    cache_tools(wire, head.tools)
+    return any(isinstance(tool, HostedTool) for tool in head.tools)
 
 
 def _body(request: RoutedRequest) -> Body:

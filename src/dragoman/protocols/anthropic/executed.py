@@ -161,7 +161,8 @@ def _kind(name: str, block: str) -> HostedKind:
 
 
 HOSTED_CODEC = HostedCodec(
-    hints=(b'"web_search_', b'"web_fetch_', b'"tool_search_tool_', b'"mcp_'),
+    hints=(b'"web_search_2', b'"web_fetch_2', b'"tool_search_tool_', b'"mcp_servers', b'"mcp_toolset'),
+    declares_later=b'"tool_addition',
     encode_call=encode_call,
     encode_result=encode_result,
     decode=decode_past,
