@@ -163,6 +163,7 @@ def test_calls_run_side_by_side_and_a_forced_choice_holds_for_the_first_round() 
 FAULTS: dict[str, tuple[Search, tuple[str, str], str]] = {
     "it raises": (Search(broken=True), SEARCHED, "unavailable"),
     "no arguments": (Search(), ("web_search", "{}"), "invalid_tool_input"),
+    "half a character": (Search(text="\ud800"), SEARCHED, "unavailable"),
 }
 
 
@@ -199,6 +200,13 @@ def test_a_large_result_is_cut() -> None:
     content = upstream.requests[1].json["messages"][-1]["content"]
     assert len(content.encode()) < 257 * 1024
     assert content.endswith("the rest was cut.]")
+
+
+def test_what_the_client_is_shown_of_a_large_result_is_cut() -> None:
+    """It comes back with each of its requests."""
+    upstream = Canned(calls(SEARCHED), says("Long."))
+    got = asked("anthropic", upstream, Search(text="é" * 300_000))
+    assert len(got.body) < 700 * 1024  # twice in base64
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -154,6 +154,41 @@ def test_a_tool_of_the_client_with_the_same_name(
     assert over.said(upstream).count(FOUND) == over.said(upstream).count("mine says") == 1
 
 
+# a choice where a function of the client has the name of the search -> the names that it allows then
+FORCED: dict[str, tuple[str, Any, list[str]]] = {
+    "a hosted tool": ("openai-responses", {"type": "web_search"}, ["web_search_hosted"]),
+    "the function of its name": (
+        "openai-responses",
+        {"type": "function", "name": "web_search"},
+        ["web_search"],
+    ),
+    "either of them": (
+        "openai-responses",
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "web_search"}, {"type": "function", "name": "web_search"}],
+        },
+        ["web_search", "web_search_hosted"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORCED)
+def test_a_choice_among_tools_of_one_name(over: Over, case: str) -> None:
+    client, choice, names = FORCED[case]
+    _, body = path_and_body(client, False)
+    body = {**body, "tools": [*body["tools"], OWN[client]], "tool_choice": choice}
+    for upstream in UPSTREAMS:
+        got = over.ask(client, upstream, body, text_of(upstream, "Done."))
+        assert got.status == 200, got.body
+        told = over.told(upstream)
+        chosen = told.tool_choice
+        assert chosen
+        assert chosen.mode == "required"
+        assert sorted(chosen.names or [tool.name for tool in told.tools]) == names
+
+
 # Histories
 
 

@@ -81,6 +81,9 @@ def test_the_domains_of_the_client_hold() -> None:
         filters = {"filters": {"allowed_domains": ["a.example"]}}
         query = {"search_query": [{"q": "x", "domains": ["b.a.example", "evil.example"]}]}
         asked(stand, query, settings=filters)
+    with searching() as (stand, _, url):
+        opened = asked(stand, {"open": [{"ref_id": f"{url}/p"}]}, input=f"Read {url}/p", settings=filters)
+    assert "is not one of the allowed domains" in opened.json["output"]
     assert b"site%3Ab.a.example" in site.queries[0]
     assert b"evil" not in site.queries[0]
 

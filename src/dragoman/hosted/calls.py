@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from dragoman.core.hosted import HostedResult
+from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import Media, Text
 from dragoman.hosted.executor import CallLimits, failure
 
@@ -61,12 +61,11 @@ class RunningCalls:
             try:
                 with self._count_time():
                     async with asyncio.timeout(left):
-                        result = await work()
+                        return _cut(await work(), self._limits.result_bytes)
             except TimeoutError:
                 return failure("timeout", f"the tool took longer than {left:.3g} s")
             except Exception:
                 return failure("unavailable", "the tool could not be run")
-        return _cut(result, self._limits.result_bytes)
 
     @contextmanager
     def _count_time(self) -> Generator[None]:
@@ -82,15 +81,26 @@ class RunningCalls:
 
 
 def _cut(result: HostedResult, most: int) -> HostedResult:
-    """With at most so many bytes of text; media that do not fit are left out."""
+    """With at most so many bytes of text, for the model and in what the client is shown of its sources; media
+    that do not fit are left out."""
+    left, sources = most, list[FoundSource]()
+    for source in result.sources:
+        text = _beginning(source.text, left)
+        sources.append(source if text is source.text else replace(source, text=text))
+        left -= len(text.encode())
     size = sum(len(part.text.encode()) for part in result.content if isinstance(part, Text))
     if size <= most:
-        return result
+        return replace(result, sources=tuple(sources))
     content: list[Text | Media] = []
     for part in result.content:
         if isinstance(part, Text) and most > 0:
-            data = part.text.encode()
-            text = part.text if len(data) <= most else data[:most].decode("utf-8", "ignore") + _CUT
-            content.append(replace(part, text=text))
-            most -= len(data)
-    return replace(result, content=tuple(content))
+            text = _beginning(part.text, most)
+            content.append(part if text is part.text else replace(part, text=text + _CUT))
+            most -= len(part.text.encode())
+    return replace(result, content=tuple(content), sources=tuple(sources))
+
+
+def _beginning(text: str, most: int) -> str:
+    """As much of `text` as has so many bytes."""
+    data = text.encode()
+    return text if len(data) <= most else data[:most].decode("utf-8", "ignore")

@@ -116,7 +116,8 @@ class Offers:
         for shown, offered in self._offered.items():
             tool = offered.tool
             label = f"{tool.kind}:{tool.settings.get('label')}"
-            if {tool.kind, label, tool.name} & {*choice.hosted, *choice.names}:
+            named = tool.name in choice.names and tool.name not in self._taken
+            if named or {tool.kind, label} & {*choice.hosted}:
                 names.pop(tool.name, None)
                 names[shown] = None
         if not choice.restricts:

@@ -106,7 +106,11 @@ class _SearchStep:
         url = known.url if known else command.ref
         if "://" not in url:
             return f"There is no {command.ref!r} in this session. Search again, or open an address."
-        result = await self._execute("web_fetch", {"url": url}, {}, named=url if known else "")
+        settings = self._request.settings
+        domains = {
+            name: settings[name] for name in ("allowed_domains", "blocked_domains") if name in settings
+        }
+        result = await self._execute("web_fetch", {"url": url}, domains, named=url if known else "")
         if result.error:
             return result.text
         source = result.sources[0] if result.sources else FoundSource(url)
