@@ -245,7 +245,7 @@ def test_a_tool_that_the_conversation_declares(fixed: Fixed, client: str) -> Non
 
 
 class Untouched(HostedTools):
-    async def declare(self, *given: Any) -> Any:
+    async def declare(self, *given: Any, **more: Any) -> Any:
         raise AssertionError("the request declares no hosted tool")
 
 
