@@ -159,3 +159,43 @@ def test_google_genai_searches_and_calls_functions_by_itself(
     told = jsontext.dumps(model.requests[-1].json)
     assert "18 degrees" in told
     assert told.count("mine says") == 1
+
+
+@pytest.mark.parametrize(("upstream", "stream"), WAYS)
+def test_google_genai_and_an_mcp_server(server: str, upstream: str, stream: bool) -> None:
+    answers = calls_of(upstream, WEATHER, stream=stream), text_of(upstream, "Warm.", stream)
+    with serving(upstream, server, *answers) as (stand, model):
+        client = google.genai.Client(api_key="k", http_options=types.HttpOptions(base_url=stand.url))
+        transport = types.StreamableHttpTransport(url=server)
+        far = types.McpServer(name="sky", streamable_http_transport=transport)
+        config = types.GenerateContentConfig(tools=[types.Tool(mcp_servers=[far])])
+        asked: Any = {"model": f"{upstream}:m", "contents": "Oslo?", "config": config}
+        if stream:
+            text = "".join(each.text or "" for each in client.models.generate_content_stream(**asked))
+        else:
+            text = client.models.generate_content(**asked).text or ""
+    assert text.endswith("Warm.")
+    assert "72°F in Oslo" in jsontext.dumps(model.requests[-1].json)
+
+
+@pytest.mark.parametrize(("upstream", "stream"), WAYS)
+def test_interactions_and_an_mcp_server(server: str, upstream: str, stream: bool) -> None:
+    """The steps show its call and its result, and the next interaction has them, by id."""
+    answers = calls_of(upstream, WEATHER, stream=stream), text_of(upstream, "Warm.", stream)
+    with serving(upstream, server, *answers, text_of(upstream, "Warm.")) as (stand, model):
+        client = google.genai.Client(api_key="k", http_options=types.HttpOptions(base_url=stand.url))
+        asked: Any = {
+            "model": f"{upstream}:m",
+            "tools": [{"type": "mcp_server", "name": "sky", "url": server}],
+        }
+        if stream:
+            events: list[Any] = list(client.interactions.create(input="Oslo?", stream=True, **asked))
+            kinds = [event.step.type for event in events if event.event_type == "step.start"]
+            id = next(event for event in events if event.event_type == "interaction.created").interaction.id
+        else:
+            first: Any = client.interactions.create(input="Oslo?", **asked)
+            kinds, id = [step.type for step in first.steps], first.id
+        then: Any = client.interactions.create(input="Sure?", previous_interaction_id=id, **asked)
+    assert kinds[-3:] == ["mcp_server_tool_call", "mcp_server_tool_result", "model_output"]
+    assert then.steps[-1].content[0].text == "Warm."
+    assert jsontext.dumps(model.requests[-1].json).count("72°F in Oslo") == 1
