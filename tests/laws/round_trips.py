@@ -105,6 +105,10 @@ def _meaning(schema: Any) -> Any:
             return _meaning(rest)
         case {"nullable": True, "type": str(kind), **rest}:
             return _meaning({**rest, "type": [kind, "null"]})
+        case {"required": [], **rest}:
+            return _meaning(rest)
+        case {"enum": [*values], **rest} if None in values:
+            return _meaning({**rest, "enum": [value for value in values if value is not None]})
         case dict():
             return {name: sorted(value) if name == "required" and isinstance(value, list) else _meaning(value)
                     for name, value in schema.items()}  # fmt: skip

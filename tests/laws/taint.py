@@ -191,8 +191,8 @@ QUIET: tuple[tuple[str, str, str], ...] = (
     (r"(reply|stream) .*", r"(.*\.)?(created|created_at|completed_at|createTime)", "a time"),
     (
         r"(reply|stream) .*",
-        r"(.*\.)?(index|logprobs|avgLogprobs|total_?[tT]oken(s|Count))",
-        "a place or a sum",
+        r"(.*\.)?(index|logprobs|avgLogprobs|score|total_?[tT]oken(s|Count))",
+        "a place, a sum or a mean",
     ),
     (
         r"(reply|stream) .*",
@@ -205,12 +205,18 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         r"|prompt_filter_results|choices\[\]\.(native_finish_reason|content_filter_results|seed|text))\b.*",
         "how the reply was served, and what filters found harmless",
     ),
+    (
+        r"reply openai-chat",
+        r"temperature|top_p|frequency_penalty|presence_penalty|seed|tools\b.*|tool_choice\b.*|response_format\b.*"
+        r"|input_user",
+        "a stored completion repeats its request",
+    ),
     (r"stream openai-chat", r"choices\[\]\.delta\.(channel|phase|status)", "what the fields beside it say"),
     (r"reply openai-chat", r"choices\[\]\.message\.content\[\]\.closed", "a part of a whole reply is closed"),
     (r"(reply|stream) gemini", r"candidates\[\]\.safetyRatings\b.*", "what filters found harmless"),
     (
         r"(reply|stream) gemini",
-        r".*\.groundingSupports\[\]\.segment\..*",
+        r".*\.groundingSupports\[\]\.segment\.(text|x_tainted)",
         "the words that the offsets point to",
     ),
     (r"stream gemini", r".*\.partialArgs\[\]\..*", "how a call is cut into pieces"),
@@ -233,13 +239,15 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         "pieces of an item, and the whole item, which repeat each other",
     ),
     (r"stream anthropic", r"content_block\.(input\..*|signature)|message\.stop_reason", "the deltas say it"),
-    (r"(reply|stream) anthropic", r".*\bcaller\..*", "who called is in its type"),
+    (r"\w+ anthropic", r".*\bcaller\..*", "who called is in its type"),
+    (r"stream anthropic", r"amazon-bedrock-invocationMetrics\b.*", "how the reply was served"),
     (
         r"(reply|stream) anthropic",
         r"context_management\..*",
         "what was cleared, which only its own clients ask for",
     ),
     (r"(reply|stream) openai-chat", r"choices\[\]\.(stop_reason|matched_stop)", "a number is a token"),
+    (r"(reply|stream) gemini", r"turnToken", "a name of the reply"),
     (r"(reply|stream) gemini", r"candidates\[\]\.finishMessage", "at an ordinary end it says nothing new"),
     (r"(reply|stream) gemini", r"promptFeedback\.blockReason", "every reason is a filter"),
     (r"(reply|stream) openai-responses", r"output\[\]\.namespace", "of a tool that nobody declared in one"),
@@ -299,6 +307,8 @@ QUIET: tuple[tuple[str, str, str], ...] = (
     (r"request gemini", r"contents\[\]\.parts\[\]\.functionResponse\.name", "the id says whose result it is"),
     (r"request anthropic", r"messages\[\]\.content\[\]\.is_error", "the text of the result says it"),
     (r"request openai-responses", r"input\[\]\.(id|namespace)", "the call says it"),
+    (r"request openai-responses", r"input\[\]\.status", "an item of a history has ended"),
+    (r"request openai-chat", r"messages\[\]\.reasoning", "reasoning_content beside it says the same"),
     (r"request openai-responses", r"input\[\]\.tools\[\]\.parameters\..*", "the tool is declared above, too"),
 )
 

@@ -136,7 +136,43 @@ CITATION, DETAIL, COUNT, FIELD, STOP = (
 )
 MATCHED = {"stop_reason": "stop_sequence", "stop_sequence": "END"}
 # upstream, reply, client, (code, place in the whole reply) of each loss
+HARMLESS = {"hate": {"filtered": False, "severity": "safe"}, "jailbreak": {"detected": False}}
+FOUND = {**HARMLESS, "jailbreak": {"filtered": False, "detected": True}}
+
+
+def filtered_response(found: Wire) -> tuple[Wire, list[Wire]]:
+    """As Azure sends it."""
+    whole, frames = responses()
+    filters = [{"blocked": False, "source_type": "prompt", "content_filter_results": found}]
+    ended = {**whole, "content_filters": filters}
+    return ended, [*frames[:-1], {"type": "response.completed", "response": ended}]
+
+
 CASES: dict[str, tuple[str, Any, str, list[tuple[str, str]]]] = {
+    "filters of Azure that found nothing": (
+        "openai-chat",
+        chat(choice={"content_filter_results": HARMLESS}),
+        "anthropic",
+        [],
+    ),
+    "a filter of Azure that found something": (
+        "openai-chat",
+        chat(choice={"content_filter_results": FOUND}),
+        "gemini",
+        [(FIELD, "choices[0].content_filter_results")],
+    ),
+    "filters of Azure's Responses that found nothing": (
+        "openai-responses",
+        filtered_response(HARMLESS),
+        "anthropic",
+        [],
+    ),
+    "a filter of Azure's Responses that found something": (
+        "openai-responses",
+        filtered_response(FOUND),
+        "openai-chat",
+        [(FIELD, "content_filters")],
+    ),
     "quoted words to Gemini": (
         "anthropic",
         cited(CITED_BY_ANTHROPIC, CITED_BY_ANTHROPIC),

@@ -71,7 +71,25 @@ def test_the_usual_reply_is_the_same(client: str, upstream: str) -> None:
     assert outcome(client, upstream, body, True) == outcome(client, upstream, body, False)
 
 
-VALUES = [None, "", "x", 0, 1, -1, 1.0, 1.5, 1e400, True, [], ["x"], {}, {"a": 1}, "length", "MAX_TOKENS"]
+VALUES = [
+    None,
+    "",
+    "x",
+    0,
+    1,
+    -1,
+    1_753_879_075_170,
+    1.0,
+    1.5,
+    1e400,
+    True,
+    [],
+    ["x"],
+    {},
+    {"a": 1},
+    "length",
+    "MAX_TOKENS",
+]
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:

@@ -28,6 +28,22 @@ OPENAI_SCHEMAS = SchemaRules(
     ),
 )
 
+FILTERS = word_set("content_filter_results prompt_filter_results content_filters")
+
+
+def is_alarm(found: Any) -> bool:
+    """Whether a filter of Azure has found something, such as `jailbreak: {"detected": true}`."""
+    inner = found.values() if is_object(found) else found if is_array(found) else ()
+    return found is True or any(map(is_alarm, inner))
+
+
+def without_alarms(quiet: frozenset[str], wire: Wire) -> frozenset[str]:
+    """Of the fields that say nothing to others, those that do not in this object."""
+    if FILTERS.isdisjoint(wire):
+        return quiet
+    return quiet - {key for key in FILTERS if is_alarm(wire.get(key))}
+
+
 # error.type <-> kind, where there is neither a code nor a status
 ERROR_TYPES: tuple[tuple[str, FailureKind], ...] = (
     ("invalid_request_error", "bad_request"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dragoman import Exchange
 from dragoman.core import jsontext
 from dragoman.core.model import (
     Base64,
@@ -208,6 +209,15 @@ def test_media_that_no_result_holds(media: Media):
     assert [list(part) for part in result["functionResponse"]["parts"]] == [["inlineData"]]
     assert beside == contents(user(media))[0]["parts"][0]
     assert text == {"text": "so?"}
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "gemini-interactions"])
+def test_a_detail_that_gemini_has_not(upstream: str):
+    for detail, lost in (("auto", []), ("original", ["media.detail.dropped"])):
+        image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": detail}
+        exchange = Exchange("openai-responses", upstream)
+        exchange.request({"model": "m", "input": [{"role": "user", "content": [image]}]})
+        assert [loss.code for loss in exchange.losses] == lost
 
 
 def test_detail_inside_a_result():

@@ -73,6 +73,8 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
         )
     elif media.detail in _RESOLUTION:
         wire["mediaResolution"] = {"level": _RESOLUTION[media.detail]}
+    elif media.detail not in ("", "auto"):
+        losses.dropped(f"{media.where}.detail", "Gemini has no such resolution.", "media.detail")
     return wire
 
 

@@ -53,6 +53,8 @@ def encode_media(media: Media, losses: Losses) -> Wire:
         losses.dropped(f"{media.where}.name", f"Media have no names in {PROTOCOL_NAME}.", "media.name")
     if media.detail in _DETAILS and media.kind in ("image", "video"):
         wire["resolution"] = media.detail
+    elif media.detail not in ("", "auto"):
+        losses.dropped(f"{media.where}.detail", f"{PROTOCOL_NAME} has no such resolution.", "media.detail")
     return wire
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.core.fields import ABSENT
+from dragoman.core.fields import ABSENT, whole_seconds
 from dragoman.core.jsontext import typed_reader
 from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall
 from dragoman.protocols.openai_chat.response import (
@@ -41,6 +41,8 @@ def read_usual_reply(body: bytes) -> Response | None:
     choice = reply.choices[0]
     if not choice.message or choice.finish_reason not in _COMMON_STOPS:
         return None
+    if b"true" in bytes(choice.content_filter_results or b"") + bytes(reply.prompt_filter_results or b""):
+        return None  # a filter may have found something
     message = choice.message
     parts: list[AnyPart] = []
     if message.reasoning_content:
@@ -58,7 +60,7 @@ def read_usual_reply(body: bytes) -> Response | None:
         tuple(parts),
         Stop(STOP.decode(choice.finish_reason), choice.finish_reason),
         usage_of(reply.usage) if reply.usage else None,
-        reply.created,
+        whole_seconds(reply.created),
     )
 
 

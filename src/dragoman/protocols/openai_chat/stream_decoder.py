@@ -38,6 +38,7 @@ from dragoman.core.fields import describe, rows, whole_seconds
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
+from dragoman.protocols.openai import without_alarms
 from dragoman.protocols.openai_chat.errors import decode_error
 from dragoman.protocols.openai_chat.parts import (
     StreamedDetails,
@@ -211,7 +212,7 @@ class StreamDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
-            self._report(choice, _KNOWN_CHOICE, "choices[0]")
+            self._report(choice, without_alarms(_KNOWN_CHOICE, choice), "choices[0]")
             report_matched_stop(choice, self._losses)
         report_logprobs(choice.get("logprobs"), self._losses)
 
@@ -313,8 +314,9 @@ class StreamDecoder:
         groq = body.get("x_groq")
         if is_object(groq) and is_object(usage := groq.get("usage")):
             self._usage = self._usage or usage
-        if not body.keys() <= _KNOWN_CHUNK:
-            self._report(body, _KNOWN_CHUNK, "")
+        known = without_alarms(_KNOWN_CHUNK, body)
+        if not body.keys() <= known:
+            self._report(body, known, "")
 
     def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
         for key, value in wire.items():

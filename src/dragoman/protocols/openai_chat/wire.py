@@ -17,7 +17,7 @@ from dragoman.core.fields import ABSENT, NOTHING, Fields, Table, made_by, unread
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Extras, FailureKind, StopReason, Wire
-from dragoman.protocols.openai import ERROR_TYPES
+from dragoman.protocols.openai import ERROR_TYPES, without_alarms
 
 PROTOCOL_NAME: Final = "openai-chat"
 is_native = made_by(PROTOCOL_NAME)
@@ -279,7 +279,7 @@ QUIET_USAGE = _KINDS.union(
 
 def leftovers(fields: Fields, losses: Losses, quiet: frozenset[str] = NOTHING) -> Extras:
     """The extras of a message, a part or a reply. An empty field is not reported, as if it were absent."""
-    rest = fields.rest
+    rest, quiet = fields.rest, without_alarms(quiet, fields.rest)
     if not rest or rest.keys() <= quiet:
         return {PROTOCOL_NAME: rest}
     return fields.extras(losses, quiet | {key for key, value in rest.items() if _is_empty(value)})

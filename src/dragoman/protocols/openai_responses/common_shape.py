@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from dragoman.core.caches import with_encoded_tools
+from dragoman.core.fields import whole_seconds
 from dragoman.core.jsontext import encode, typed_reader
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Reasoning, Request, Response, Stop, Text, ToolCall, Usage
@@ -43,7 +44,7 @@ _read = typed_reader(ReceivedResponse)
 
 def read_usual_reply(body: bytes) -> Response | None:
     reply = _read(body)
-    if reply is None:
+    if reply is None or b"true" in bytes(reply.content_filters or b""):  # a filter may have found something
         return None
     parts: list[AnyPart] = []
     called = False
@@ -58,7 +59,7 @@ def read_usual_reply(body: bytes) -> Response | None:
             parts.append(_reasoning(item, where))
     stop = Stop("tool_calls" if called else "end", "completed")
     usage = usage_of(reply.usage) if reply.usage else None
-    return Response(reply.id, reply.model, tuple(parts), stop, usage, reply.created_at)
+    return Response(reply.id, reply.model, tuple(parts), stop, usage, whole_seconds(reply.created_at))
 
 
 def _reasoning(item: ReceivedReasoningItem, where: str) -> Reasoning:

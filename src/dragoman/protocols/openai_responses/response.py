@@ -40,6 +40,7 @@ from dragoman.core.model import (
     whole_usage,
 )
 from dragoman.core.seal import seal_state
+from dragoman.protocols.openai import without_alarms
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH, claimed
 from dragoman.protocols.openai_responses.messages import decode_item, encode_reply, together
@@ -80,7 +81,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
         stop,
         usage,
         created,
-        extras=fields.extras(losses, quiet=QUIET_RESPONSE),
+        extras=fields.extras(losses, quiet=without_alarms(QUIET_RESPONSE, fields.rest)),
     )
 
 

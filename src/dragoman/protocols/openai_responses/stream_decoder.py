@@ -33,6 +33,7 @@ from dragoman.core.fields import Fields, describe, rows, whole_seconds
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Wire
+from dragoman.protocols.openai import without_alarms
 from dragoman.protocols.openai_responses.errors import decode_error
 from dragoman.protocols.openai_responses.messages import decode_item, item_type
 from dragoman.protocols.openai_responses.parts import decode_citation, decode_part
@@ -171,7 +172,12 @@ class StreamDecoder:
             events += self._assembly.abandon(growing, stop)
         stop, usage = decode_stop(fields, self._assembly.called, self._losses), decode_usage(fields)
         report_usage(fields, self._losses)
-        return (*events, ResponseEnd(stop, usage, fields.extras(self._losses, quiet=QUIET_RESPONSE)))
+        return (
+            *events,
+            ResponseEnd(
+                stop, usage, fields.extras(self._losses, quiet=without_alarms(QUIET_RESPONSE, fields.rest))
+            ),
+        )
 
     def _missing(self, output: list[Any]) -> Iterator[Event]:
         """Items of the final response that were not streamed."""
