@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.conversation import RequestShape, decode_whole, encode_conversation
 from dragoman.core.credentials import Credential, MakeRefresh
+from dragoman.core.errors import WireError
 from dragoman.core.events import Event
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Losses, Spelling
@@ -85,6 +86,18 @@ def frame_object(frame: Frame) -> Wire:
     except ValueError:
         return {}
     return value if jsontext.is_object(value) else {}
+
+
+def read_frame(frame: Frame, protocol: str) -> Wire:
+    """The JSON object in a frame, which must hold one."""
+    where = f"event {frame.event or '(unnamed)'}"
+    try:
+        value = jsontext.decode(frame.data)
+    except ValueError as error:
+        raise WireError(protocol, where, str(error)) from None
+    if not jsontext.is_object(value):
+        raise WireError(protocol, where, "expected an object")
+    return value
 
 
 class Framing(Struct, frozen=True):

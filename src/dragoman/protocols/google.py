@@ -1,16 +1,29 @@
-"""What Google's two APIs, generateContent and Interactions, share: schemas, errors, lists, files, times."""
+"""What Google's two APIs, generateContent and Interactions, share: schemas, tools, errors, lists, files."""
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 from dragoman.core.failures import bounded_wait, kind_of, recognise_overflow, status_of, with_opening, words
 from dragoman.core.fields import Table, rows, word_set
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import Base64, Failure, FailureKind, Plain, Wire
+from dragoman.core.losses import Losses
+from dragoman.core.model import (
+    AnyTool,
+    Base64,
+    Failure,
+    FailureKind,
+    HostedTool,
+    Plain,
+    ToolDeclaration,
+    Value,
+    Wire,
+)
+from dragoman.core.model_profile import ModelProfile
 from dragoman.core.schema_rules import SchemaRules
 from dragoman.serving.server import ListedModel, read_list
 
@@ -28,6 +41,22 @@ GOOGLE_SCHEMAS = SchemaRules(
     plain_root=True,
     largest_max_items=960,  # beyond this Gemini refuses the request and does not say why
 )
+
+# Tools
+
+
+def chosen_tools(
+    tools: tuple[AnyTool, ...], profile: ModelProfile, is_native: Callable[[Value], bool], losses: Losses
+) -> Iterable[AnyTool]:
+    """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
+    if profile.combined_tools or not any(isinstance(tool, ToolDeclaration) for tool in tools):
+        return tools
+    for tool in tools:
+        if isinstance(tool, HostedTool) and not is_native(tool):
+            why = "The model takes no hosted tools beside functions."
+            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
+    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
+
 
 # Errors
 

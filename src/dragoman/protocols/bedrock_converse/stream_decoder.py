@@ -16,10 +16,9 @@ a block of their own behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame
+from dragoman.core.codec import Frame, read_frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -73,7 +72,7 @@ class StreamDecoder:
     def feed(self, frame: Frame, /) -> Iterable[Event]:
         if self._ended:
             return ()
-        body = _parse(frame)
+        body = read_frame(frame, PROTOCOL_NAME)
         if failure := decode_exception(frame.event, body):
             return self._fail(failure)
         begun = () if self._begun else (ResponseStart("", ""),)
@@ -260,16 +259,6 @@ def is_end(frame: Frame) -> bool:
 
 def _filled(index: int, text: str) -> list[Event]:
     return [PartDelta(index, text)] if text else []
-
-
-def _parse(frame: Frame) -> Wire:
-    try:
-        body: Any = jsontext.decode(frame.data) if isinstance(frame.data, bytes | str) else frame.data
-    except ValueError as error:
-        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", str(error)) from None
-    if not is_object(body):
-        raise WireError(PROTOCOL_NAME, f"event {frame.event or '(unnamed)'}", "expected an object")
-    return body
 
 
 def _index(body: Wire) -> int:

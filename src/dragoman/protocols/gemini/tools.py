@@ -6,7 +6,6 @@ their tools over entries, so the extras of a tool hold the number of its entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core.caches import cached_by_tools
@@ -28,6 +27,7 @@ from dragoman.protocols.gemini.wire import (
     is_native,
     opened,
 )
+from dragoman.protocols.google import chosen_tools
 
 
 def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
@@ -50,7 +50,7 @@ def _decode_entries(entries: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
 def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile) -> list[Wire]:
     """Native tools in the entries they came in, functions of others in one, hosted tools in one each."""
     entries: dict[int, Wire] = {}
-    for number, tool in enumerate(_chosen(tools, profile, losses)):
+    for number, tool in enumerate(chosen_tools(tools, profile, is_native, losses)):
         extras = own(tool.extras, PROTOCOL_NAME)
         wire = _encode_tool(tool, extras, losses)
         place = extras.get(ENTRY, _NEW if isinstance(tool, ToolDeclaration) else _NEW + 1 + number)
@@ -121,17 +121,6 @@ def _encode_function(tool: ToolDeclaration, extras: Wire) -> Wire:
     if "parameters" not in extras and (tool.parameters or (extras and tool.parameters is not None)):
         wire["parametersJsonSchema"] = tool.parameters
     return wire | {key: value for key, value in extras.items() if key != ENTRY}
-
-
-def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -> Iterable[AnyTool]:
-    """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
-    if profile.combined_tools or not any(isinstance(tool, ToolDeclaration) for tool in tools):
-        return tools
-    for tool in tools:
-        if isinstance(tool, HostedTool) and not is_native(tool):
-            why = "The model takes no hosted tools beside functions."
-            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
-    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
 
 
 def decode_choice(fields: Fields, losses: Losses) -> ToolChoice | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame, frame_object
+from dragoman.core.codec import Frame, frame_object, read_frame
 from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
@@ -128,7 +128,7 @@ class StreamDecoder:
     def feed(self, frame: Frame, /) -> Iterable[Event]:
         if self._ended or frame.data[:6] == b"[DONE]":
             return ()
-        body = _parse(frame)
+        body = read_frame(frame, PROTOCOL_NAME)
         kind = body.get("event_type") or frame.event
         if type(kind) is not str:
             raise WireError(PROTOCOL_NAME, "event_type", f"expected a string, got {describe(kind)}")
@@ -383,17 +383,6 @@ def _begun(call: ToolCall) -> ToolCall:
 
 def _emptied_thought(part: Reasoning) -> Reasoning:
     return Reasoning("", part.hidden, where=part.where, extras=part.extras)
-
-
-def _parse(frame: Frame) -> Wire:
-    where = f"event {frame.event or '(unnamed)'}"
-    try:
-        body = jsontext.decode(frame.data)
-    except ValueError as error:
-        raise WireError(PROTOCOL_NAME, where, str(error)) from None
-    if not is_object(body):
-        raise WireError(PROTOCOL_NAME, where, "expected an object")
-    return body
 
 
 def _place(body: Wire) -> int:

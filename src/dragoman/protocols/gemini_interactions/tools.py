@@ -5,7 +5,6 @@ Each entry of `tools` is one tool, a function or a hosted one. The choice stands
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core.caches import cached_by_tools
@@ -18,6 +17,7 @@ from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.gemini_interactions.hosted import decode_hosted, encode_hosted
 from dragoman.protocols.gemini_interactions.parts import step_type
 from dragoman.protocols.gemini_interactions.wire import CHOICES, PROTOCOL_NAME, is_native
+from dragoman.protocols.google import chosen_tools
 
 _QUIET = word_set("type description parameters")
 _MODES = frozenset({"auto", "any", "none", "validated"})
@@ -32,7 +32,7 @@ def decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
 def encode_tools(tools: tuple[AnyTool, ...], losses: Losses, profile: ModelProfile) -> list[Wire]:
     made = [
         encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_function(tool)
-        for tool in _chosen(tools, profile, losses)
+        for tool in chosen_tools(tools, profile, is_native, losses)
     ]
     return [wire for wire in made if wire is not None]
 
@@ -57,17 +57,6 @@ def _encode_function(tool: ToolDeclaration) -> Wire:
     if tool.parameters or (is_native(tool) and tool.parameters is not None):
         wire["parameters"] = tool.parameters
     return wire | own(tool.extras, PROTOCOL_NAME)
-
-
-def _chosen(tools: tuple[AnyTool, ...], profile: ModelProfile, losses: Losses) -> Iterable[AnyTool]:
-    """Before Gemini 3, functions and hosted tools exclude each other: functions stay (G89: bifrost#6065)."""
-    if profile.combined_tools or not any(isinstance(tool, ToolDeclaration) for tool in tools):
-        return tools
-    for tool in tools:
-        if isinstance(tool, HostedTool) and not is_native(tool):
-            why = "The model takes no hosted tools beside functions."
-            losses.dropped(tool.where, why, f"hosted.{tool.kind}")
-    return [tool for tool in tools if isinstance(tool, ToolDeclaration) or is_native(tool)]
 
 
 def decode_choice(config: Fields, losses: Losses) -> ToolChoice | None:
