@@ -25,8 +25,11 @@ from typing import Any, Literal, NamedTuple
 
 import dragoman
 from dragoman.core import jsontext
+from dragoman.core.codec import Frame
 from dragoman.core.errors import DragomanError
 from dragoman.core.losses import Loss
+from dragoman.protocols import protocol as protocol_of
+from dragoman.protocols import upstream_names
 from fuzz import samples
 from spoken import SPOKEN
 
@@ -65,7 +68,7 @@ def translate(kind: WireKind, source: str, target: str, body: Any) -> Outcome:
             out = _text(exchange.response(copy.deepcopy(body)))
             return Outcome(out, tuple(exchange.losses), exchange.failure is not None)
         stream = exchange.stream()
-        sent = stream.feed(_frames(body)) + stream.close()
+        sent = stream.feed(_printed(source, body)) + stream.close()
         return Outcome(sent.decode(), tuple(exchange.losses), stream.failure is not None)
     except DragomanError as error:
         return Outcome(str(error), (), failed=True)
@@ -175,12 +178,13 @@ def _text(value: Any) -> str:
     return jsontext.encode(value).decode()
 
 
-def _frames(frames: list[list[Any]]) -> bytes:
-    out: list[str] = []
+def _printed(source: str, frames: list[list[Any]]) -> bytes:
+    encoder = protocol_of(source).framing.encoder()
+    out: list[bytes] = []
     for name, data in frames:
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        out.append((f"event: {name}\n" if name else "") + f"data: {text}\n\n")
-    return "".join(out).encode()
+        out += encoder.feed(Frame(name, text.encode()))
+    return b"".join(out)
 
 
 # What a client of another protocol need not know: kinds and protocol, fields (regular expressions), why
@@ -279,6 +283,12 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         r"event_id|interaction_id|status|interaction\.(id|status)",
         "framing: the first event names the interaction, the last one says how it ended",
     ),
+    (
+        r"(reply|stream) bedrock-converse",
+        r"(metrics|trace|performanceConfig|serviceTier)\b.*",
+        "how it was served, and what a guardrail looked at",
+    ),
+    (r"stream bedrock-converse", r"contentBlockIndex|p", "framing, and padding"),
     (r"request gemini-interactions", r"input\[\].*\.mime_type", "of a URI, whose server says it"),
     (r"request .*", r"model|stream", "the URL says it"),
     (r"request openai-chat", r"stream_options\..*", "read where the client's stream is written"),
@@ -352,7 +362,7 @@ def lost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def of_the_tree(protocol: str) -> Iterator[Sample]:
-    for body in samples.requests(protocol):
+    for body in samples.requests(protocol) if protocol in SPOKEN else ():
         yield Sample("request", protocol, body)
     for body in samples.replies(protocol):
         yield Sample("reply", protocol, body)
@@ -387,8 +397,8 @@ def recorded(files: list[Path]) -> Iterator[Sample]:
     for file in files:
         for line in file.read_text().splitlines():
             row = json.loads(line)
-            protocol = _OTHER_NAMES.get(row["protocol"], row["protocol"])
-            if protocol not in SPOKEN:
+            protocol = str(_OTHER_NAMES.get(row["protocol"]) or row["protocol"])
+            if protocol not in (SPOKEN if row["kind"] == "request" else upstream_names()):
                 continue
             if row["kind"] == "stream":
                 frames = [[event["event"] or "", event["data"]] for event in row["events"]]

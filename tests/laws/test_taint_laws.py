@@ -8,7 +8,7 @@ from laws.taint import Sample, check, lost, of_the_tree
 from spoken import SPOKEN
 
 
-@pytest.mark.parametrize("protocol", SPOKEN)
+@pytest.mark.parametrize("protocol", [*SPOKEN, "bedrock-converse"])
 def test_each_field_arrives_or_is_reported(protocol: str) -> None:
     found = [*check(of_the_tree(protocol))]
     assert {"arrives", "reported"} <= {finding.fate for finding in found}

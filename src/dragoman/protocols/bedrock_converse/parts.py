@@ -273,7 +273,7 @@ def state_of(data: str) -> State:
 
 def _decode_cited(outer: Fields, block: Wire, losses: Losses) -> Text:
     fields = outer.need_fields("citationsContent")
-    text = "".join([str(item.get("text") or "") for item in rows(fields.any("content"))])
+    text = _joined(fields.any("content"), fields.path("content"), losses)
     given, where = fields.list("citations") or [], fields.path("citations")
     found = [decode_citation(each, f"{where}[{i}]", losses) for i, each in enumerate(given)]
     fields.extras(losses)
@@ -287,7 +287,7 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
     location = fields.rest.get("location")
     web = location.get("web") if is_object(location) else None
     url = str(web.get("url") or "") if is_object(web) else fields.text("source")
-    cited = "".join([str(item.get("text") or "") for item in rows(fields.rest.get("sourceContent"))])
+    cited = _joined(fields.rest.get("sourceContent"), fields.path("sourceContent"), losses)
     title = fields.text("title")
     if not url.startswith("http"):
         losses.dropped(where, "This citation points into a document. Other protocols have none.", "citation")
@@ -295,6 +295,15 @@ def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
     elif more := _unsaid(fields.rest, url):
         report_citation_detail(losses, where, f"Only {PROTOCOL_NAME} says {', '.join(more)}.")
     return Citation(url, title, cited, where=where, extras=wire)
+
+
+def _joined(content: Any, where: str, losses: Losses) -> str:
+    """The text of blocks that hold nothing else."""
+    pieces = [Fields(item, where, PROTOCOL_NAME) for item in rows(content)]
+    text = "".join([piece.text("text") for piece in pieces])
+    for piece in pieces:
+        piece.extras(losses)
+    return text
 
 
 def _unsaid(citation: Wire, url: str) -> list[str]:
