@@ -11,13 +11,7 @@ from msgspec.structs import replace
 from dragoman.client.background import Calls, wait_for
 from dragoman.client.budget import add_usage, total_cost
 from dragoman.client.messages import Prompt, UserMessage, messages_of
-from dragoman.client.output import (
-    Output,
-    OutputError,
-    OutputSpec,
-    correction,
-    expect_output,
-)
+from dragoman.client.output import Output, OutputError, OutputSpec, correction, expect_output
 from dragoman.client.providers import Model, model_of
 from dragoman.client.requests import ModelCall, Question, RequestSettings
 from dragoman.client.results import Result

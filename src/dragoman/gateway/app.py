@@ -24,12 +24,7 @@ from dragoman.core.errors import ConfigError, WireError
 from dragoman.core.failures import UNKNOWN_ROUTE
 from dragoman.core.model import Failure
 from dragoman.gateway.admission import Admission, AdmissionControl, Caller
-from dragoman.gateway.admission.authentication import (
-    FailedKeys,
-    client_key,
-    is_cross_site_request,
-    owner_of,
-)
+from dragoman.gateway.admission.authentication import FailedKeys, client_key, is_cross_site_request, owner_of
 from dragoman.gateway.admission.budgets import Budgets
 from dragoman.gateway.admission.load_shedding import memory_full
 from dragoman.gateway.config import Config

@@ -56,13 +56,7 @@ from dragoman.hosted import returning
 from dragoman.hosted.approvals import Approvals, ApprovedCalls, past_calls
 from dragoman.hosted.calls import RunningCalls, Work
 from dragoman.hosted.citations import find_citations, source_key
-from dragoman.hosted.executor import (
-    CallLimits,
-    DeclaredFunctions,
-    HostedContext,
-    HostedExecutor,
-    failure,
-)
+from dragoman.hosted.executor import CallLimits, DeclaredFunctions, HostedContext, HostedExecutor, failure
 from dragoman.hosted.history import Past, restore_calls
 from dragoman.hosted.offers import Offered, Offers, listing_of
 from dragoman.hosted.result_store import ResultsInMemory, ResultStore

@@ -12,15 +12,7 @@ from msgspec import Struct
 from dragoman.core import jsontext
 from dragoman.core.codec import Frame, Framing
 from dragoman.core.errors import DragomanError
-from dragoman.core.events import (
-    Event,
-    PartDelta,
-    PartEnd,
-    PartStart,
-    ResponseEnd,
-    ResponseFailed,
-    fold,
-)
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart, ResponseEnd, ResponseFailed, fold
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Response, Stop, ToolCall, Wire

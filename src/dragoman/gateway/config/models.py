@@ -16,14 +16,7 @@ from dragoman.core.overrides import NAMES as SETTING_NAMES
 from dragoman.core.overrides import PARALLEL, Overrides
 from dragoman.gateway.config.source import ConfigSource, Path
 from dragoman.gateway.config.tables import TargetTable
-from dragoman.profiles import (
-    ProfileRow,
-    ProviderSettings,
-    bare_model,
-    find_vendor,
-    known,
-    split_model,
-)
+from dragoman.profiles import ProfileRow, ProviderSettings, bare_model, find_vendor, known, split_model
 
 
 class ModelTarget(Struct, frozen=True):

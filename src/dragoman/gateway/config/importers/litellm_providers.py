@@ -9,13 +9,7 @@ from msgspec import Struct, to_builtins
 
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.gateway.config.importers.findings import SourceTable
-from dragoman.gateway.config.importers.litellm_clouds import (
-    CLOUDS,
-    Server,
-    Unserved,
-    environment,
-    read_cloud,
-)
+from dragoman.gateway.config.importers.litellm_clouds import CLOUDS, Server, Unserved, environment, read_cloud
 from dragoman.profiles import find_vendor, known
 
 # Servers that speak Chat and are not among our known providers: their address, from LiteLLM's own table

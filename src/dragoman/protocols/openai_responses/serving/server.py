@@ -7,16 +7,12 @@ from dragoman.protocols.openai_responses.serving.accounting import ACCOUNTING
 from dragoman.protocols.openai_responses.serving.background import BACKGROUND
 from dragoman.protocols.openai_responses.serving.batches import BATCHES
 from dragoman.protocols.openai_responses.serving.compaction import COMPACTION
-from dragoman.protocols.openai_responses.serving.conversations import (
-    CONVERSATIONS,
-)
+from dragoman.protocols.openai_responses.serving.conversations import CONVERSATIONS
 from dragoman.protocols.openai_responses.serving.conversations import ROUTES as CONVERSATION_ROUTES
 from dragoman.protocols.openai_responses.serving.files import FILES, NAMED_FILES
 from dragoman.protocols.openai_responses.serving.search import SEARCH_ROUTE
 from dragoman.protocols.openai_responses.serving.stored_responses import STORED_RESPONSES
-from dragoman.protocols.openai_responses.serving.websocket import (
-    WEBSOCKET,
-)
+from dragoman.protocols.openai_responses.serving.websocket import WEBSOCKET
 from dragoman.serving.routes import Route
 from dragoman.serving.server import ProtocolServer, read_list
 

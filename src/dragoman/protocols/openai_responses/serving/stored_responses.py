@@ -15,11 +15,7 @@ from dragoman.core.model import Failure, Wire
 from dragoman.protocols.openai_responses.compaction import is_trigger
 from dragoman.protocols.openai_responses.serving.accounting import CALLS
 from dragoman.protocols.openai_responses.serving.compaction import after_compaction, input_items
-from dragoman.protocols.openai_responses.serving.conversations import (
-    decode_conversation,
-    page,
-    spell_out,
-)
+from dragoman.protocols.openai_responses.serving.conversations import decode_conversation, page, spell_out
 from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, SECRETS
 from dragoman.serving.conversations import PastTurn, StorageRequest, TurnCodec
 from dragoman.serving.jobs import read_cursor
