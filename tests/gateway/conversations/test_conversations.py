@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import threading
 from typing import Any
 
@@ -56,6 +57,14 @@ def test_a_conversation_and_its_items(database: Database, behind: str):
         ):
             with pytest.raises(openai.NotFoundError, match="not found"):
                 ask(made.id)
+
+
+def test_a_body_may_be_compressed(behind: str):
+    with over_demo(behind, "memory:") as stand:
+        body, packed = jsontext.encode({"metadata": {"topic": "demo"}}), {"content-encoding": "gzip"}
+        made = send(stand.url, "POST", "/v1/conversations", gzip.compress(body), packed)
+        assert (made.status, made.json["metadata"]) == (200, {"topic": "demo"})
+        assert send(stand.url, "POST", "/v1/conversations", body, packed).status == 400
 
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])

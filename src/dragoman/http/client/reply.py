@@ -1,7 +1,7 @@
 """A reply as it arrives. A reader takes its pieces, or gives a sink that gets each of them at once.
 
 BUFFERING  a piece arrives                  -> BUFFERING  (above HIGH_WATER the socket is not read)
-           `stream_into`, nothing is buffered      -> PUSHING
+           `stream_into`, nothing buffered  -> PUSHING
 PUSHING    a piece arrives                  -> PUSHING    (the sink gets it)
            the sink is full or raises, or
            a piece is large                 -> BUFFERING  (the reader wakes)
