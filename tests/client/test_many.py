@@ -119,6 +119,15 @@ def test_a_rate_limit_spaces_requests(monkeypatch: pytest.MonkeyPatch):
     assert clock.slept == [2, 2, 2, 2]
 
 
+def test_a_retry_is_a_request_too(monkeypatch: pytest.MonkeyPatch):
+    clock = StillClock()
+    monkeypatch.setattr(many, "RateLimiter", partial(RateLimiter, now=clock, sleep=clock.sleep))
+    prompts = ["Hello", "Hello [[fault: 429 x2 counted]]", "Hello", "Hello"]
+    replies = list(generate_many(prompts, "demo:any", requests_per_minute=30, concurrency=1))
+    assert [reply.error for reply in replies] == [None] * 4
+    assert clock.slept == [2, 6, 2]
+
+
 def test_tokens_are_charged_afterwards():
     clock = StillClock()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,10 @@ def test_every_row_has_a_reply_or_an_error() -> None:
     ]
     assert (rows[0]["score"], rows[0]["finish_reason"], rows[0]["input_tokens"] > 0) == (1, "stop", True)
     assert "prompt" not in rows[0]
+    assert generate(TABLE.to_pylist(), "demo:any").to_pylist() == rows
+    assert generate(TABLE.to_pydict(), "demo:any").to_pylist() == rows
+    with pytest.raises(ConfigError, match="Use JSON text"):
+        generate([{"prompt": "a"}, {"prompt": [{"role": "user", "content": "a"}]}], "demo:any")
 
 
 def test_what_is_in_the_checkpoint_is_not_sent_again(tmp_path: Path) -> None:
@@ -35,6 +40,29 @@ def test_what_is_in_the_checkpoint_is_not_sent_again(tmp_path: Path) -> None:
     again = generate(TABLE, GONE.model("any"), checkpoint=tmp_path / "replies.jsonl", retry_failed=True)
     assert again["error"][3].as_py() != "demo: bad request"
     assert again["content"][0].as_py() == "You said: Hello"
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "prompts": {"table": pa.table({"prompt": ["a", "c"]})},
+    "model": {"model": "demo:other"},
+    "settings": {"temperature": 1.0},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_a_checkpoint_belongs_to_its_prompts_model_and_settings(other: Any, tmp_path: Path) -> None:
+    """Rows without names are numbered, so another table would get its replies."""
+    asked: Any = {
+        "table": pa.table({"prompt": ["a", "b"]}),
+        "model": "demo:any",
+        "temperature": 0.5,
+        "checkpoint": tmp_path / "replies.jsonl",
+    }
+    first = generate(**asked)["content"].to_pylist()
+    fewer = generate(**asked | {"table": asked["table"].slice(0, 1), "model": GONE.model("any"), "tries": 2})
+    assert fewer["content"].to_pylist() == first[:1]
+    with pytest.raises(ConfigError, match=r"replies.jsonl: the reply of row '\d' is to another prompt"):
+        generate(**asked | other)
 
 
 def test_calls_are_json_text() -> None:

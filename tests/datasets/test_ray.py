@@ -56,6 +56,24 @@ def test_the_bytes_are_those_of_one_process() -> None:
     }
 
 
+def test_a_task_reads_what_it_translates(tmp_path: Path) -> None:
+    """Ray writes "->" between what one task does. Blocks that are read elsewhere are copied to it."""
+    pytest.importorskip("aiohttp", reason="of the extra: without it Ray cannot read several files")
+    files = [str(write_parquet(tmp_path / f"{number}.parquet", ROWS)) for number in range(3)]
+    made = maps.translate(ray_data.read_parquet(files), "openai-chat", "anthropic", "body")
+    made = made.materialize()
+    assert "->MapBatches(_translate)" in made.stats()
+    assert by_id(made.take_all())[::3] == translate(TABLE, "openai-chat", "anthropic", "body").to_pylist()
+
+
+def test_large_blocks_are_translated_piece_by_piece() -> None:
+    pieces = [*maps._translate(TABLE, Translation("openai-chat", "anthropic", "body"), "text", rows=90)]
+    assert [piece.num_rows for piece in pieces] == [90, 90, 20]
+    assert pa.concat_tables(pieces) == translate(TABLE, "openai-chat", "anthropic", "body")
+    [empty] = maps._translate(TABLE.slice(0, 0), Translation("openai-chat", "anthropic", "body"), "text")
+    assert empty.schema.names == ["id", "body", "losses", "error"]
+
+
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
     mark = str(tmp_path / "killed")
 

@@ -123,7 +123,7 @@ NO_TABLES: dict[str, tuple[Any, str]] = {
     "a list of texts": (["abc"], "expected a list of dicts, got a list with str"),
     "another column in dicts": ([{"text": "abc"}], "no column 'messages': the table has text"),
     "two columns of one name": (pa.table([["x"], ["y"]], ["messages", "messages"]), "several columns are"),
-    "a column of any types": (MixedFrame(), "^of messages: a list and a text. Use JSON text, or"),
+    "a column of any types": (MixedFrame(), "^of messages: a list and a text. Use JSON text"),
 }
 
 

@@ -71,7 +71,7 @@ async def agenerate_file(
         async with aclosing(batch.replies(lines, ask)) as batches:
             async for replies in batches:
                 for reply in replies:
-                    replies_file.append(reply)
+                    replies_file.append(reply_row(reply))
                     batch.count(reply)
     return batch.progress
 
@@ -110,9 +110,9 @@ class ReplyFile:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def append(self, reply: PromptReply[PromptLine, Any]) -> None:
+    def append(self, row: Mapping[str, Any]) -> None:
         """One write with O_APPEND: the line is there as a whole, or cut only by a full disk."""
-        line = jsontext.encode(reply_row(reply)) + b"\n"
+        line = jsontext.encode(row) + b"\n"
         if os.write(self._file, line) < len(line):
             raise OSError(f"{self._path}: the disk is full; the next run goes on from here")
 

@@ -223,18 +223,30 @@ async def _count_replies(
 
 
 class PromptBatch(Generic[Output]):
-    """Many prompts for one model: how they are sent, how many at a time, and how far it is."""
+    """Many prompts for one model: how they are sent, how many at a time, and how far it is.
+
+    `limits` of requests and tokens, instead of those of the options. A prompt waits for one request; each
+    further one that it takes, to try again or in another round, is charged when it is sent.
+    """
 
     def __init__(
-        self, model: str | Model, output: OutputSpec[Output], options: BatchOptions, total: int | None
+        self,
+        model: str | Model,
+        output: OutputSpec[Output],
+        options: BatchOptions,
+        total: int | None,
+        limits: tuple[RateLimit, RateLimit] | None = None,
     ) -> None:
-        self._model, self._output, self._tools = model_of(model), output, list(options.get("tools", ()))
+        given = model_of(model)
+        self._model = Model(given.provider.observed(self._on_request), given.name)
+        self._output, self._tools = output, list(options.get("tools", ()))
         for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
             if (value := options.get(name)) is not None and value <= 0:
                 raise ConfigError(f"{name} is more than 0, not {value!r}")
         self._concurrency = options.get("concurrency", 16)
-        self.requests: RateLimit = RateLimiter(options.get("requests_per_minute"))
-        self.tokens: RateLimit = RateLimiter(options.get("tokens_per_minute"))
+        rates = options.get("requests_per_minute"), options.get("tokens_per_minute")
+        self._requests, self._tokens = limits or (RateLimiter(rates[0]), RateLimiter(rates[1]))
+        self._reserved = 0  # requests that a prompt waited for and that are not sent yet
         own = BatchOptions.__annotations__.keys() - RequestSettings.__annotations__.keys()
         self._settings = {name: value for name, value in options.items() if name not in own}
         self._last_error, self._alike = "", 0
@@ -251,6 +263,12 @@ class PromptBatch(Generic[Output]):
         self.progress.add(reply)
         if self._report:
             self._report(self.progress)
+
+    def _on_request(self) -> None:
+        if self._reserved:
+            self._reserved -= 1
+        else:
+            self._requests.charge(1)
 
     def _give_up(self, error: DragomanError | None) -> None:
         """Raise `error` where the last ones were all like it."""
@@ -273,13 +291,14 @@ class PromptBatch(Generic[Output]):
         async def work() -> None:
             try:
                 for index, prompt in prompts:
-                    await self.tokens.wait()
-                    await self.requests.wait(1)
+                    await self._tokens.wait()
+                    await self._requests.wait(1)
+                    self._reserved += 1
                     reply = await _reply(index, prompt, ask)
                     self._give_up(reply.error)
                     if reply.result is not None:
                         usage = reply.result.usage
-                        self.tokens.charge(usage.input + usage.output)
+                        self._tokens.charge(usage.input + usage.output)
                     await ready.put(reply)
             except Exception as error:
                 await ready.put(error)

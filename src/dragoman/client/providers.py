@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -166,6 +166,13 @@ class Provider:
             return _embedded() if self.base_url == _EMBEDDED else pool()
         return self._transport
 
+    def observed(self, on_request: Callable[[], None]) -> Provider:
+        """The same one, which calls `on_request` before it sends anything."""
+        provider = object.__new__(Provider)
+        provider.__dict__.update({**self.__dict__, "_transport": _ObservedTransport(self, on_request)})
+        provider.__dict__.pop("surfaces", None)  # which it makes itself
+        return provider
+
     def _credentials(self, api_key: str | None = None) -> CredentialSource:
         """The key that is given, else what the environment has."""
         known = known_providers().get(self.name)
@@ -190,6 +197,19 @@ class Provider:
 def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -> None:
     if protocol or base_url or dialect:
         raise ConfigError("surfaces stand instead of protocol and base_url, and no dialect goes with them")
+
+
+class _ObservedTransport:
+    """A layer over what carries the requests of a provider, so every attempt passes it."""
+
+    def __init__(self, provider: Provider, on_request: Callable[[], None]) -> None:
+        self._provider, self._on_request = provider, on_request
+
+    async def send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes, timeouts: Timeouts
+    ) -> Reply:
+        self._on_request()
+        return await self._provider.transport().send(method, url, headers, body, timeouts)
 
 
 def _demand_key(known: ProviderSettings) -> None:

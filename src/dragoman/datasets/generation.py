@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
+from hashlib import blake2s
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from dragoman.client.background import wait_for
 from dragoman.client.batch_files import PromptLine, ReplyFile, reply_row
-from dragoman.client.many import BatchOptions, PromptBatch, PromptReply, RateLimit
+from dragoman.client.many import BatchOptions, PromptBatch, RateLimit
 from dragoman.client.messages import Prompt, messages_of
 from dragoman.client.providers import Model
 from dragoman.core import jsontext
@@ -48,7 +49,8 @@ def generate(
     """The table with a reply to each prompt: COLUMNS in place of `column`.
 
     A prompt is a text, or a list of messages as structs or as JSON text. A row that fails has an `error`.
-    What no other row could survive, such as a wrong key, raises.
+    What no other row could survive, such as a wrong key, raises. A checkpoint knows rows by their `id`, and
+    belongs to its prompts, its model and its settings.
     """
     return generate_with(table, model, column, options)
 
@@ -64,18 +66,14 @@ def generate_with(
     arrow = arrow_table(table)
     conversation_type(arrow.schema, column)
     own = {"id", "checkpoint", "retry_failed"}
-    batch = PromptBatch(
-        model,
-        None,
-        cast(BatchOptions, {name: value for name, value in options.items() if name not in own}),
-        arrow.num_rows,
-    )
-    if limits:
-        batch.requests, batch.tokens = limits
+    asked = cast(BatchOptions, {name: value for name, value in options.items() if name not in own})
+    batch = PromptBatch(model, None, asked, arrow.num_rows, limits)
     names = [*ids_of(arrow, options.get("id", "id"))]
     if len({*names}) < len(names):
         raise ConfigError(f"two rows have the same {options.get('id', 'id')}: it cannot name a row")
-    rows = wait_for(_replies(batch, names, [row[column] for row in rows_of(arrow, (column,))], options))
+    prompts = {name: row[column] for name, row in zip(names, rows_of(arrow, (column,)), strict=True)}
+    keys = {name: key_of(prompt, model, options) for name, prompt in prompts.items()}
+    rows = wait_for(_replies(batch, prompts, keys, options))
     kept = {name: arrow.column(name) for name in arrow.schema.names if name != column and name not in COLUMNS}
     return table_like(arrow, kept | reply_columns([rows[name] for name in names]))
 
@@ -85,19 +83,31 @@ def reply_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: pa.array([row.get(name) for row in values], kind) for name, kind in COLUMNS.items()}
 
 
+def key_of(asked: Any, model: str | Model, options: Mapping[str, Any]) -> str:
+    """The same for what is asked of the same model with the same settings."""
+    settings = sorted((name, repr(value)) for name, value in options.items() if name not in _BESIDE)
+    return blake2s(repr((asked, str(model), settings)).encode(errors="replace")).hexdigest()[:32]
+
+
+_BESIDE = (  # what changes no reply
+    *("id", "checkpoint", "retry_failed", "tools"),
+    *("concurrency", "requests_per_minute", "tokens_per_minute", "progress", "timeout", "tries"),
+)
+
+
 async def _replies(
-    batch: PromptBatch[Any], names: Sequence[str], values: Sequence[Any], options: GenerateOptions
+    batch: PromptBatch[Any], prompts: Mapping[str, Any], keys: Mapping[str, str], options: GenerateOptions
 ) -> dict[str, Mapping[str, Any]]:
-    """A row of the checkpoint for each name."""
+    """A row of the checkpoint for the name of each prompt."""
     rows: dict[str, Mapping[str, Any]] = {}
     with ExitStack() as stack:
         file = None
         if path := options.get("checkpoint"):
             file = stack.enter_context(ReplyFile(Path(path), options.get("retry_failed", False)))
-            rows = {str(row["id"]): row for row in _lines(Path(path))}
+            rows = {str(row["id"]): row for row in _lines(Path(path), keys)}
         batch.progress.skipped = len(rows)
         lines: list[tuple[int, PromptLine]] = []
-        for index, (name, value) in enumerate(zip(names, values, strict=True)):
+        for index, (name, value) in enumerate(prompts.items()):
             if name not in rows:
                 try:
                     lines.append((index, PromptLine(name, _prompt(value), {})))
@@ -110,21 +120,26 @@ async def _replies(
         async with aclosing(batch.replies(iter(lines), ask)) as batches:
             async for replies in batches:
                 for reply in replies:
-                    rows[str(reply.prompt.id)] = _keep(reply, file)
+                    rows[str(reply.prompt.id)] = row = reply_row(reply)
+                    if file:
+                        file.append({**row, "prompt": keys[str(reply.prompt.id)]})
                     batch.count(reply)
     return rows
 
 
-def _keep(reply: PromptReply[PromptLine, Any], file: ReplyFile | None) -> Mapping[str, Any]:
-    if file:
-        file.append(reply)
-    return reply_row(reply)
-
-
-def _lines(path: Path) -> Iterable[Mapping[str, Any]]:
+def _lines(path: Path, keys: Mapping[str, str]) -> Iterable[Mapping[str, Any]]:
+    """Those of the rows with `keys`, each of which has a reply to its own prompt."""
     with path.open("rb") as file:
         for line in file:
-            yield jsontext.decode(line)
+            row: Mapping[str, Any] = jsontext.decode(line)
+            if (name := str(row["id"])) not in keys:
+                continue
+            if row.get("prompt", keys[name]) != keys[name]:
+                raise ConfigError(
+                    f"{path}: the reply of row {name!r} is to another prompt, of another model "
+                    "or with other settings. Choose another checkpoint."
+                )
+            yield row
 
 
 def _prompt(value: Any) -> Prompt:

@@ -9,9 +9,8 @@ dataset. A process that dies is replaced by Ray, and the block that it had begin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
-from hashlib import blake2s
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -28,7 +27,7 @@ require("ray")
 ray: Any = import_module("ray")
 data: Any = import_module("ray.data")
 Dataset = Any  # ray.data.Dataset
-_ROWS = 1000  # of a batch
+_ROWS = 1000  # that are translated at a time
 _PIECE = 500  # rows of a checkpoint
 _SHARE = 0.25  # of a processor, for an actor that mostly waits for replies
 
@@ -50,7 +49,7 @@ def translate(
     return dataset.map_batches(
         _translate,
         fn_args=(translation, body),
-        batch_size=_ROWS,
+        batch_size=None,  # a block: with a size, Ray reads in other tasks and sends the blocks from there
         batch_format="pyarrow",
         zero_copy_batch=True,
         compute=data.TaskPoolStrategy(concurrency),
@@ -130,8 +129,10 @@ def _report(task: Any, shard: Shard) -> LossReport:
     return answer.report
 
 
-def _translate(table: Any, translation: Translation, body: BodyForm) -> Any:
-    return translate_table(table, _translator(translation), body)
+def _translate(table: Any, translation: Translation, body: BodyForm, rows: int = _ROWS) -> Iterator[Any]:
+    """In pieces, for a block may hold all rows of a dataset."""
+    for start in range(0, max(table.num_rows, 1), rows):
+        yield translate_table(table.slice(start, rows), _translator(translation), body)
 
 
 _translator = lru_cache(8)(RowTranslator)  # one for all blocks of a process
@@ -176,7 +177,7 @@ class _Generate:
 
     def __call__(self, table: Any) -> Any:
         from dragoman.datasets.columns import pa
-        from dragoman.datasets.generation import generate_with
+        from dragoman.datasets.generation import generate_with, key_of
 
         pieces: list[Any] = []
         for start in range(0, max(table.num_rows, 1), _PIECE):
@@ -184,15 +185,7 @@ class _Generate:
             options: Any = dict(self._options)
             if self._folder:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                options["checkpoint"] = self._folder / f"{self._key(piece)}.jsonl"
+                key = key_of(piece.to_pylist(), self._model, options)
+                options["checkpoint"] = self._folder / f"{key}.jsonl"
             pieces.append(generate_with(piece, self._model, self._column, options, self._limits))
         return pa.concat_tables(pieces)
-
-    def _key(self, table: Any) -> str:
-        """The same for the same prompts to the same model."""
-        settings = sorted((name, repr(value)) for name, value in self._options.items() if name not in _BESIDE)
-        digest = blake2s(repr((str(self._model), settings, table.to_pylist())).encode(errors="replace"))
-        return digest.hexdigest()[:32]
-
-
-_BESIDE = ("concurrency", "id", "progress", "retry_failed", "tools")  # what changes no reply

@@ -127,13 +127,14 @@ def table_like(table: Table, columns: Mapping[str, Any]) -> Table:
 def arrow_table(table: Any) -> Table:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return table
-    if not hasattr(table, "__arrow_c_stream__"):
-        raise ConfigError(f"expected a table of Arrow or what becomes one, got {type(table).__name__}")
     try:
-        return pa.table(table)
+        if isinstance(table, list):
+            return pa.Table.from_pylist(table)
+        if isinstance(table, Mapping) or hasattr(table, "__arrow_c_stream__"):
+            return pa.table(table)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # pandas keeps values of any type in a column
-        problem = ": ".join(map(str, reversed(error.args)))
-        raise ConfigError(f"{problem}. Use JSON text, or a list of dicts.") from None
+        raise ConfigError(f"{': '.join(map(str, reversed(error.args)))}. Use JSON text.") from None
+    raise ConfigError(f"expected a table of Arrow or what becomes one, got {type(table).__name__}")
 
 
 def ids_of(table: Table, id: str, first: int = 0) -> Iterator[str]:
