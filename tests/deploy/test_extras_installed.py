@@ -70,6 +70,16 @@ STORE = (
     "asyncio.run(main())",
     "StoreError",
 )
+DATASET = (
+    "dragoman dataset translate rows.jsonl out --from sharegpt --to anthropic",
+    "",
+    "1 row, 0 with an error",
+)
+REPLIES = (
+    "python -c",
+    "from dragoman.datasets import generate\nprint(generate([{'prompt': 'hello'}], 'demo:any')['content'])",
+    "You said: hello",
+)
 LITELLM = "model_list: [{model_name: fast, litellm_params: {model: groq/llama-3.3-70b-versatile}}]\n"
 IMPORT = ("dragoman import litellm config.yaml", "", 'fast = "groq:llama-3.3-70b-versatile"')
 # Extras -> (words, standard input or the program, what stdout has). `SERVE` starts a gateway and asks it.
@@ -83,6 +93,7 @@ EXTRAS: dict[str, list[tuple[str, str, str]]] = {
     "cli": [TRANSLATE, ("dragoman demo --all", "", "25 of 25 pairs")],
     "client": [AGENT, *TERMINAL],
     "cli,client": [AGENT, *TERMINAL],
+    "datasets": [DATASET, REPLIES],
     "mcp": [AGENT, ("python -c", MCP, "read_file"), (f"{ASK[0]} --mcp x=dragoman\\ mcp", "", ASK[2])],
     "gateway": [MODELS, ("dragoman check", "", "would listen on"), SERVE],
     "gateway,import": [IMPORT, SERVE],
@@ -108,6 +119,7 @@ class Environment:
         self.folder, self.work = folder / "venv", folder / "work"
         self.work.mkdir()
         (self.work / "in.jsonl").write_text('{"prompt": "hello"}\n')
+        (self.work / "rows.jsonl").write_text('{"conversations": [{"from": "human", "value": "hello"}]}\n')
         (self.work / "config.yaml").write_text(LITELLM)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder], check=True)
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
