@@ -12,6 +12,7 @@ from google import genai
 from google.genai import errors, types
 from google.genai._gaos.lib import compat_errors
 
+from dragoman.gateway.admission.control import Admission
 from dragoman.gateway.admission.counters import Decision, RateLimitState
 from dragoman.gateway.admission.load_shedding import gateway_busy, over_limit
 from gateway.sdks import MODES, SDKS, sdk_of, speaking
@@ -51,15 +52,15 @@ def stand(running: Stand) -> Stand:
 def turned_away(stand: Stand, patch: pytest.MonkeyPatch, reason: str, times: int) -> None:
     """So many requests from now on are refused, with a short Retry-After."""
     limits, left = stand.gateway.admission, [times]
-    arrive = limits.arrive
+    arrive = Admission.arrive
 
-    def refuse(caller: Any, *rest: Any) -> Any:
+    def refuse(admission: Any) -> None:
         if not left[0]:
-            return arrive(caller, *rest)
+            return arrive(admission)
         left[0] -= 1
-        raise over_limit(caller, RATE) if reason == "rate" else gateway_busy(limits.semaphore)
+        raise over_limit(admission._caller, RATE) if reason == "rate" else gateway_busy(limits.semaphore)
 
-    patch.setattr(limits, "arrive", refuse)
+    patch.setattr(Admission, "arrive", refuse)
 
 
 @each_mode
