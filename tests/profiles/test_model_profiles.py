@@ -89,6 +89,8 @@ FACTS = {
     "kimi-k2.6": {"images": True},
     "glm-4.6": {"images": False},
     "glm-4.6v": {"images": True},
+    "llama3:latest": {"context_window": 8192, "images": False},
+    "llama-3.3-70b-versatile": {"context_window": 131_072},
     "some-model": {"images": None, "efforts": None, "context_window": None},
 }
 
