@@ -90,7 +90,7 @@ def test_a_gateway_without_keys_asks_nobody_for_one() -> None:
 
 @pytest.mark.parametrize(
     "store, why",
-    [(Broken(), ["the disk is full", "the disk is gone"]), (Hung(), ["it took too long"] * 2)],
+    [(Broken(), ["the disk is full", "the disk is gone"]), (Hung(), ["the store took too long"] * 2)],
 )
 def test_a_store_that_does_not_answer(store: Memory, why: list[str]) -> None:
     lines: list[str] = []

@@ -23,7 +23,7 @@ from dragoman.core.model import Failure, Usage
 from dragoman.gateway.admission.authentication import Caller
 from dragoman.gateway.admission.load_shedding import LoadShed
 from dragoman.gateway.config.keys import Allowance
-from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.store import StoreError, within
 
 _DAY = 24 * 3600
 _MICRO = 1_000_000  # dollars are counted in millionths
@@ -165,13 +165,10 @@ class Budgets:
         count, ends = self._count(caller, meter)
         if self._shared or not count.is_read:
             try:
-                async with asyncio.timeout(_TIMEOUT):
-                    stored = await self._store.tokens(meter.counter(caller.id), count.period)
+                stored = await within(_TIMEOUT, self._store.tokens(meter.counter(caller.id), count.period))
                 count.used, count.is_read = stored + count.pending, True
             except StoreError as error:
                 self._report(error)
-            except TimeoutError:
-                self._report(StoreError("the store took too long"))
         return MeterReading(meter, count.used, ends - self._now())
 
     async def _add(self, caller: Caller, meter: Meter, amount: int) -> None:

@@ -7,14 +7,13 @@ process has sent lately is remembered all the same, by its first 64 characters, 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from dragoman.core.seal import MAGIC, unseal
-from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.store import StoreError, within
 from dragoman.gateway.large_bodies import run_for
 
 T = TypeVar("T")
@@ -80,10 +79,9 @@ class CutIds:
 
     async def _limit(self, work: Coroutine[Any, Any, T]) -> T | None:
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                return await work
-        except (StoreError, TimeoutError) as error:
-            self._report(error if isinstance(error, StoreError) else StoreError("it took too long"))
+            return await within(_TIMEOUT, work)
+        except StoreError as error:
+            self._report(error)
             return None
 
 

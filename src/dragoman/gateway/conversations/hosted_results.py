@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from dragoman.gateway.conversations.store import LazyStore, Statement, StoreError
+from dragoman.gateway.conversations.store import LazyStore, Statement, StoreError, within
 from dragoman.gateway.conversations.store.sql import CLAIM
 from dragoman.hosted.result_store import StoreUnusable
 
@@ -35,12 +34,10 @@ class StoredResults:
 
     async def _limit(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                return await work
-        except (StoreError, TimeoutError) as error:
-            failed = error if isinstance(error, StoreError) else StoreError("it took too long")
-            self._report(failed)
-            raise StoreUnusable(str(failed)) from None
+            return await within(_TIMEOUT, work)
+        except StoreError as error:
+            self._report(error)
+            raise StoreUnusable(str(error)) from None
 
 
 def _name(owner: str) -> str:

@@ -5,7 +5,6 @@ The store is optional here. Where it fails, the whole conversation is sent again
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from typing import Protocol
@@ -14,7 +13,7 @@ from dragoman.core import jsontext
 from dragoman.core.model import Wire
 from dragoman.exchange import Exchange
 from dragoman.gateway.admission.authentication import owner_of
-from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.store import StoreError, within
 from dragoman.profiles import ProviderSettings
 
 _TIMEOUT = 2.0  # seconds; sending the whole conversation takes less
@@ -49,22 +48,20 @@ class UpstreamSessions:
 
     async def recall(self, id: str, owner: str, digest: str) -> Wire | None:
         try:
-            async with asyncio.timeout(self._timeout):
-                handle = await self._handles.recall(owner, digest)
-        except (StoreError, TimeoutError) as error:
+            handle = await within(self._timeout, self._handles.recall(owner, digest))
+        except StoreError as error:
             self._report(id, "everything is sent anew", error)
             return None
         return jsontext.decode_object(handle.decode("utf-8", "replace")) if handle else None
 
     async def remember(self, id: str, owner: str, digest: str, handle: Wire) -> None:
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._handles.remember(owner, digest, jsontext.encode(handle))
-        except (StoreError, TimeoutError) as error:
+            await within(self._timeout, self._handles.remember(owner, digest, jsontext.encode(handle)))
+        except StoreError as error:
             self._report(id, "everything will be sent anew", error)
 
-    def _report(self, id: str, what: str, error: Exception) -> None:
-        self._write(jsontext.dumps({"id": id, "session": what, "store": str(error) or "it took too long"}))
+    def _report(self, id: str, what: str, error: StoreError) -> None:
+        self._write(jsontext.dumps({"id": id, "session": what, "store": str(error)}))
 
 
 class UpstreamSession:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragoman import __version__
 from dragoman.gateway.admission import AdmissionControl
-from dragoman.gateway.conversations.store import LazyStore, StoreError
+from dragoman.gateway.conversations.store import LazyStore, StoreError, within
 from dragoman.gateway.observability.metrics_page import MetricsPage
 from dragoman.gateway.request import GatewayRequest
 from dragoman.serving.routes import Route
@@ -90,10 +89,9 @@ class HealthHandler:
             return self._store_works
         self._store_checked = time.monotonic()
         try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                await self._store.check()
+            await within(_STORE_SECONDS, self._store.check())
             self._store_works = True
-        except (StoreError, TimeoutError):
+        except StoreError:
             self._store_works = False
         return self._store_works
 

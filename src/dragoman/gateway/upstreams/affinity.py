@@ -5,7 +5,6 @@ Bounded: 100,000 sessions, each for an hour after its last request.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from dragoman.core import jsontext
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import ABSENT, resolve
 from dragoman.core.model import Wire
-from dragoman.gateway.conversations.store import StoreError
+from dragoman.gateway.conversations.store import StoreError, within
 from dragoman.gateway.conversations.upstream_sessions import Handles
 from dragoman.gateway.request import GatewayRequest, RoutedRequest
 
@@ -94,10 +93,9 @@ class Affinity:
     async def _recall(self, session: str, now: float) -> str:
         assert self._store
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                data = await self._store.recall(_OWNER, session)
-        except (StoreError, TimeoutError) as error:
-            self._report(f"sessions are not shared: {error or 'the store took too long'}")
+            data = await within(_TIMEOUT, self._store.recall(_OWNER, session))
+        except StoreError as error:
+            self._report(f"sessions are not shared: {error}")
             return ""
         value = jsontext.decode_object(data.decode("utf-8", "replace")) if data else None
         if not value or now - float(value.get("used", 0)) > LASTS + _RENEWED:
@@ -106,11 +104,11 @@ class Affinity:
 
     async def _remember(self, session: str, target: str, now: float) -> None:
         assert self._store
+        entry = jsontext.encode({"target": target, "used": now})
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                await self._store.remember(_OWNER, session, jsontext.encode({"target": target, "used": now}))
-        except (StoreError, TimeoutError) as error:
-            self._report(f"sessions are not shared: {error or 'the store took too long'}")
+            await within(_TIMEOUT, self._store.remember(_OWNER, session, entry))
+        except StoreError as error:
+            self._report(f"sessions are not shared: {error}")
 
 
 def session_of(request: RoutedRequest, group: int) -> str:

@@ -13,6 +13,7 @@ from dragoman.gateway.conversations.store.values import (
     StoreAway,
     StoredTurn,
     StoreError,
+    within,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "StoreError",
     "StoredTurn",
     "open_store",
+    "within",
 ]

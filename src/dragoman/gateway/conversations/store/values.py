@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from dragoman.core.errors import DragomanError
+
+T = TypeVar("T")
 
 
 class StoreError(DragomanError):
@@ -17,6 +20,15 @@ class StoreError(DragomanError):
 
 class StoreAway(StoreError):
     """The database of the store cannot be reached now. A retry may help."""
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """For what a request can do without: StoreError where the store takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise StoreError("the store took too long") from None
 
 
 class ChainTooLarge(DragomanError):
