@@ -218,6 +218,48 @@ def test_failures(last: dict[str, Any], kind: str, message: str) -> None:
     assert message in caught.value.failure.message
 
 
+BEFORE_STEPS = [
+    event("interaction.start", interaction={"id": "i", "model": "m", "status": "in_progress"}),
+    event("content.start", index=0, content={"type": "thought"}),
+    event(
+        "content.delta", index=0, delta={"type": "thought_summary", "content": {"type": "text", "text": "hm"}}
+    ),
+    event("content.delta", index=0, delta={"type": "thought_signature", "signature": "c2ln"}),
+    event("content.stop", index=0),
+    event("content.start", index=1, content={"type": "text"}),
+    event("content.delta", index=1, delta={"type": "text", "text": "Hi"}),
+    event("content.stop", index=1),
+    event("content.start", index=2, content={"type": "function_call"}),
+    event(
+        "content.delta",
+        index=2,
+        delta={"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1}},
+    ),
+    event("content.stop", index=2),
+    {**done("requires_action"), "event_type": "interaction.complete"},
+]
+
+
+def test_the_schema_before_steps_is_read() -> None:
+    losses = Losses()
+    streamed = read(*BEFORE_STEPS, losses=losses)
+    outputs = [
+        {"type": "thought", "summary": [{"type": "text", "text": "hm"}], "signature": "c2ln"},
+        {"type": "text", "text": "Hi"},
+        {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1}},
+    ]
+    whole = CODEC.decode_response({"id": "i", "status": "requires_action", "outputs": outputs}, losses)
+    for response in (streamed, whole):
+        thought, text, call = response.parts
+        assert isinstance(thought, Reasoning)
+        assert isinstance(text, Text)
+        assert isinstance(call, ToolCall)
+        assert (thought.text, thought.state, text.text) == ("hm", State(OWN, "c2ln"), "Hi")
+        assert (call.id, call.name, call.arguments, call.complete) == ("c", "f", '{"a":1}', True)
+        assert response.stop.reason == "tool_calls"
+    assert [*losses] == []
+
+
 @pytest.mark.parametrize("data", [b"{}", b'{"type": "object"}', b'{"error": {}}', b'{"error": null}'])
 def test_an_event_named_error_fails_whatever_its_data_says(data: bytes) -> None:
     (last,) = CODEC.stream_decoder(Losses()).feed(Frame("error", data))

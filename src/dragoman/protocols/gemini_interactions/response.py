@@ -41,12 +41,13 @@ from dragoman.protocols.google import decode_time
 
 
 def decode_response(body: Wire, losses: Losses) -> Response:
-    """Status, usage and times are read, and also kept in the extras."""
+    """Status, usage and times are read, and also kept in the extras. `outputs` was the name of `steps` until
+    June 2026, with blocks of content among them."""
     fields = Fields(body, "", PROTOCOL_NAME)
     status = fields.rest.get("status")
     if isinstance(status, str) and (status in RUNNING or status == "cancelled"):
         raise UpstreamError(Failure("server", f"the upstream's interaction is {status}, not completed", 502))
-    steps = [] if fields.rest.get("steps") == [] else fields.list("steps") or []
+    steps = [] if fields.rest.get("steps") == [] else fields.list("steps") or fields.list("outputs") or []
     id, model, servers = fields.nonempty("id"), fields.nonempty("model"), StepsOfServers()
     parts = tuple(
         [

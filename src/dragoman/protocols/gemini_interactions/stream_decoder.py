@@ -40,6 +40,7 @@ from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.hosted import StepsOfServers
 from dragoman.protocols.gemini_interactions.media import KINDS
 from dragoman.protocols.gemini_interactions.parts import (
+    CONTENT,
     decode_annotations,
     decode_block,
     decode_state,
@@ -54,6 +55,15 @@ from dragoman.protocols.google import decode_time
 
 VARYING = re.compile(rb'"event_id":\s*"(?P<padding>[A-Za-z0-9]*)"')
 _END = "interaction.completed"
+# Events of the schema before steps, which Google ended in June 2026 (ai.google.dev, "Breaking changes")
+_BEFORE_STEPS = {
+    "interaction.start": "interaction.created",
+    "interaction.complete": _END,
+    "content.start": "step.start",
+    "content.delta": "step.delta",
+    "content.stop": "step.stop",
+}
+_ENDS = (_END, "interaction.complete", "error")
 # type of a delta -> the type of a step that it begins, where none was announced
 _STEP_OF = {
     "thought_summary": "thought",
@@ -71,7 +81,7 @@ _DELTA = word_set("type text content signature arguments annotations")
 
 def is_end(frame: Frame) -> bool:
     event = frame_object(frame)
-    return bool(event) and event.get("event_type", frame.event) in (_END, "error")
+    return bool(event) and event.get("event_type", frame.event) in _ENDS
 
 
 def delta_text(event: Wire) -> str:
@@ -134,6 +144,8 @@ class StreamDecoder:
             raise WireError(PROTOCOL_NAME, "event_type", f"expected a string, got {describe(kind)}")
         if kind == "error" or (not kind and body.get("error")):
             return self._fail(body)
+        if kind in _BEFORE_STEPS:
+            kind, body = _of_steps(kind, body)
         self._report(body, _EVENT, f"event {kind}.")
         if self._started:
             return self._next(kind, body)
@@ -374,6 +386,20 @@ class StreamDecoder:
         complete = stopped or jsontext.is_complete("".join(step.pieces))
         self._called |= complete
         return [*events, PartEnd(step.index, complete)]
+
+
+def _of_steps(kind: str, body: Wire) -> tuple[str, Wire]:
+    """An event of the schema before steps as one of today. Calls came whole, in a delta."""
+    content, delta = body.get("content"), body.get("delta")
+    rest = {key: value for key, value in body.items() if key != "content"}
+    if kind == "content.start" and is_object(content):
+        if content.get("type") not in (*CONTENT, "thought"):
+            return "interaction.content", rest
+        step: Wire = {"type": "model_output", "content": [content]} if content.get("text") else {}
+        return "step.start", {**rest, "step": step or {"type": _STEP_OF.get(str(content["type"]), "thought")}}
+    if kind == "content.delta" and is_object(delta) and delta.get("type") == "function_call":
+        return "step.start", {**rest, "step": delta}
+    return _BEFORE_STEPS[kind], rest
 
 
 def _begun(call: ToolCall) -> ToolCall:
