@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.protocol import Protocol as FrameProtocol
+from websockets.server import ServerProtocol
 from websockets.sync.client import ClientConnection, connect
 
 from dragoman.gateway.config import Config
@@ -134,12 +135,12 @@ def test_a_client_that_disappears(address: str, app: Repeater) -> None:
         wait_until(lambda: app.ended == 1)
 
 
-@pytest.mark.parametrize("ending", ["closed", "cut", "quit", "http"])
+@pytest.mark.parametrize("ending", ["closed", "cut", "quit", "http", "too large", "malformed"])
 def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(
     address: str, app: Repeater, ending: str
 ) -> None:
     def left() -> int:
-        kinds = (ServerConnection, websocket.WebSocket, FrameProtocol)
+        kinds = (ServerConnection, websocket.WebSocket, FrameProtocol, ServerProtocol)
         return sum(type(each) in kinds for each in gc.get_objects())
 
     gc.collect()
@@ -158,6 +159,14 @@ def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(
                 peer.recv()
                 if ending == "quit":
                     peer.send("quit")
+                    with pytest.raises(ConnectionClosed):
+                        peer.recv()
+                elif ending == "too large":
+                    peer.send("x" * (LARGEST + 1))
+                    with pytest.raises(ConnectionClosed):
+                        peer.recv()
+                elif ending == "malformed":
+                    peer.socket.sendall(b"\xff" * 20)
                     with pytest.raises(ConnectionClosed):
                         peer.recv()
                 elif ending == "cut":

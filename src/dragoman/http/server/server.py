@@ -136,10 +136,14 @@ class HttpServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
-            before = self.now
-            self._update_clock()
-            for connection in tuple(self.connections):
-                connection.check_timeouts(before)
+            self._check_timeouts()
+
+    def _check_timeouts(self) -> None:
+        """No part of `_tick`, whose variable would hold the last connection after it has ended."""
+        before = self.now
+        self._update_clock()
+        for connection in tuple(self.connections):
+            connection.check_timeouts(before)
 
     def _update_clock(self) -> None:
         self.now = self.loop.time()

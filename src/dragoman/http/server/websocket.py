@@ -192,7 +192,7 @@ class WebSocket:
         self._memory.used -= sum(map(len, self._messages))
         self._messages.clear()
         self._drop()
-        self._frames.parser.close()  # a generator that refers to its protocol
+        _break_cycles(self._frames)
         self._wake()
 
     def shut_down(self) -> None:
@@ -311,13 +311,21 @@ class WebSocket:
                 self._connection.end_socket()
 
 
+def _break_cycles(frames: FrameProtocol) -> None:
+    """Its parser, a generator, refers to it, and so does the traceback of what ended the parser."""
+    frames.parser.close()
+    frames.parser_exc = None
+
+
 def handshake(target: str, headers: Iterable[tuple[str, str]], more: Headers) -> tuple[int, bytes]:
     """The response to an upgrade: status and bytes. Other statuses than 101 refuse it."""
     from websockets.datastructures import Headers as SocketHeaders
     from websockets.http11 import Request
     from websockets.server import ServerProtocol
 
-    response = ServerProtocol().accept(Request(target, SocketHeaders(headers)))
+    protocol = ServerProtocol()
+    response = protocol.accept(Request(target, SocketHeaders(headers)))
+    _break_cycles(protocol)
     for name, value in more:
         response.headers[name.decode()] = value.decode()
     return response.status_code, response.serialize()
