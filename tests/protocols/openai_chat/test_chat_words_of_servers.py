@@ -105,3 +105,12 @@ def test_a_marked_message_returns_to_chat_as_it_came() -> None:
     exchange = dragoman.Exchange("openai-chat", "openai-chat", dialect="hermes")
     asked = exchange.request({"model": "gpt-5", "messages": MARKED[:2]})
     assert asked["messages"] == MARKED[:2]
+
+
+@pytest.mark.parametrize("upstream", [name for name in dragoman.protocols() if name != "openai-chat"])
+def test_a_refusal_of_the_history_is_sent_as_text_and_reported(upstream: str) -> None:
+    refused = {"role": "assistant", "content": None, "refusal": "I can't."}
+    asked = {"role": "user", "content": "hi"}
+    body, losses = sent(upstream, CLAUDE, [asked, refused, asked])
+    assert "I can't." in jsontext.dumps(body)
+    assert [code for code, _ in losses] == ["message.refusal.changed"]

@@ -23,6 +23,7 @@ from dragoman.core.model import (
     AnyPart,
     Message,
     Reasoning,
+    Refusal,
     Role,
     Text,
     ToolCall,
@@ -350,6 +351,9 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
         part = replace(part, state=None)
     if type(part) is Text and part.citations:
         report_citations(losses, part, "Gemini takes no citations back.")
+    if type(part) is Refusal:
+        why = "In a request Gemini knows no refusals. It was sent as text."
+        losses.changed(part.where, why, "message.refusal")
     if type(part) is Reasoning and part.hidden and part.state is None:
         losses.dropped(
             part.where, "This reasoning is hidden, and Gemini did not make it.", "reasoning.signature"

@@ -17,7 +17,18 @@ from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
 from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.jsontext import is_array, is_object
-from dragoman.core.model import AnyPart, Foreign, Message, Reasoning, Role, Text, ToolCall, ToolResult, Wire
+from dragoman.core.model import (
+    AnyPart,
+    Foreign,
+    Message,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Wire,
+)
 from dragoman.protocols.gemini_interactions.hosted import StepsOfServers, is_made_here, text_made_here
 from dragoman.protocols.gemini_interactions.parts import (
     CONTENT,
@@ -318,6 +329,9 @@ class _InputWriter(FoldRun):
             why = f"It was signed by {part.state.origin}. Nobody else can verify the signature."
             self.losses.dropped(part.where, why, "reasoning.signature")
             part = replace(part, state=None)
+        if type(part) is Refusal:
+            why = f"In a request {PROTOCOL_NAME} knows no refusals. It was sent as text."
+            self.losses.changed(part.where, why, "message.refusal")
         if type(part) is not Reasoning or part.state or (is_native(part) and STEP not in (part.extras or ())):
             return part
         why = f"{PROTOCOL_NAME} takes back only thoughts that it signed."
