@@ -79,9 +79,7 @@ class _ContentReader(DecodeRun):
         if self.rejoins:
             self.waiting += _executed(messages, items, self.losses)
             return []
-        if any(
-            _is_trailer(part) or _is_answer(part, message) for message in messages for part in message.parts
-        ):
+        if any(any(map(_is_trailer, message.parts)) or _holds_answers(message) for message in messages):
             raise Restart
         return messages
 
@@ -89,13 +87,13 @@ class _ContentReader(DecodeRun):
         return _rejoined(tuple(self.waiting)) if self.waiting else ()
 
 
-def _is_answer(part: AnyPart, message: Message) -> bool:
-    return type(part) is ToolResult and message.role == "assistant"
+def _holds_answers(message: Message) -> bool:
+    return message.role == "assistant" and any(type(part) is ToolResult for part in message.parts)
 
 
 def _executed(messages: list[Message], contents: Sequence[Any], losses: Losses) -> list[Message]:
     """`messages` with the calls that Gemini ran, where a client made a content of every chunk of a stream."""
-    if not any(_is_answer(part, message) for message in messages for part in message.parts):
+    if not any(map(_holds_answers, messages)):
         return messages
     joined: list[Message] = []
     for role, several in groupby(zip(messages, contents, strict=True), lambda each: each[0].role):
