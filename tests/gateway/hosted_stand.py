@@ -149,7 +149,7 @@ def following(client: str, body: dict[str, Any], got: Any, stream: bool) -> dict
     """The client's next request: the reply echoed, and the result of its own call."""
     match client:
         case "anthropic":
-            content = _anthropic_blocks(got.body) if stream else got.json["content"]
+            content = anthropic_blocks(got.body) if stream else got.json["content"]
             (call,) = [block for block in content if block["type"] == "tool_use"]
             result = {"type": "tool_result", "tool_use_id": call["id"], "content": "mine says"}
             turns = [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
@@ -220,7 +220,7 @@ def _interaction_steps(frames: list[Any]) -> list[Any]:
     return steps
 
 
-def _anthropic_blocks(data: bytes) -> list[Any]:
+def anthropic_blocks(data: bytes) -> list[Any]:
     blocks: list[Any] = []
     for frame in frames_of(data):
         match frame["type"]:

@@ -14,6 +14,8 @@ from dragoman.core import jsontext
 from dragoman.core.losses import Losses
 from dragoman.core.model import Reasoning, Text, ToolCall, ToolResult
 from dragoman.hosted.loop import HostedTools
+from dragoman.hosted.mcp_tools import McpExecutor
+from dragoman.hosted.settings import McpSettings
 from dragoman.hosted.tool_search import ToolSearchExecutor
 from dragoman.protocols import upstream as codec_of
 from gateway.canned import Canned, provider
@@ -22,8 +24,10 @@ from gateway.hosted_stand import (
     NONE,
     WEATHER,
     Shelf,
+    anthropic_blocks,
     calls_of,
     following,
+    frames_of,
     over_each,
     path_and_body,
     text_of,
@@ -31,6 +35,7 @@ from gateway.hosted_stand import (
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import Stand, gateway
+from mcp_servers import sky_server
 
 UPSTREAMS = (
     "openai-chat",
@@ -47,6 +52,12 @@ Fixed = tuple[Stand, dict[str, Canned]]
 def fixed() -> Iterator[Fixed]:
     with over_each(UPSTREAMS, HostedTools([ToolSearchExecutor()])) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def sky() -> Iterator[str]:
+    with sky_server() as url:
+        yield url
 
 
 def tools_of(client: str, search: Any) -> list[Any]:
@@ -190,3 +201,69 @@ allowed_hosts = ["{host}"]
     before, now = (request.json["messages"] for request in model.requests[-2:])
     assert now[: len(before)] == before
     assert "The Aare is long." in before[-1]["content"]
+
+
+MCP: dict[str, Any] = {
+    "anthropic": lambda url: {
+        "mcp_servers": [{"type": "url", "name": "sky", "url": url}],
+        "tools": [
+            {
+                "type": "mcp_toolset",
+                "mcp_server_name": "sky",
+                "default_config": {"defer_loading": True},
+                "configs": {"search": {"defer_loading": False}},
+            },
+            {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+        ],
+    },
+    "openai-responses": lambda url: {
+        "tools": [
+            {
+                "type": "mcp",
+                "server_label": "sky",
+                "server_url": url,
+                "require_approval": "never",
+                "defer_loading": True,
+            },
+            {"type": "tool_search"},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("client", MCP)
+def test_deferred_tools_of_an_mcp_server(sky: str, client: str, upstream: str, stream: bool) -> None:
+    """Found in one reply, called in it, and still there in the next one."""
+    servers = McpExecutor(McpSettings(allowed_hosts=(sky.split("/")[2],)))
+    calls = ("tool_search", '{"query": "get weather"}'), ("get_weather", '{"city": "Oslo"}')
+    with over_each([upstream], HostedTools([servers, ToolSearchExecutor()])) as (stand, models):
+        model = models[upstream]
+        model.answers = [calls_of(upstream, each, stream=stream) for each in calls]
+        model.answers += [text_of(upstream, "Warm.", stream)] * 2
+        path, body = path_and_body(client, stream)
+        body = {**body, "model": f"{upstream}:m", **MCP[client](sky)}
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+        assert (got.status, b"in Oslo" in got.body) == (200, True), got.body
+        again = answered(client, body, got, stream)
+        assert send(stand.url, "POST", path, jsontext.encode(again)).status == 200
+    sent = [codec_of(upstream).decode_request(each.json, Losses()) for each in model.requests]
+    named = [[tool.name for tool in request.tools] for request in sent]
+    first = ["search", "tool_search"] if client == "anthropic" else ["tool_search"]
+    assert named[0] == first
+    assert named[1] == named[2] == named[3]
+    assert named[1][: len(first)] == first
+    assert "get_weather" in named[1]
+    second, last = (said_in(upstream, model.requests[i].json) for i in (1, 3))
+    assert last[: len(second)] == second
+
+
+def answered(client: str, body: Any, got: Any, stream: bool) -> Any:
+    if client == "anthropic":
+        content = anthropic_blocks(got.body) if stream else got.json["content"]
+        turns = [{"role": "assistant", "content": content}, {"role": "user", "content": "Sure?"}]
+        return {**body, "messages": [*body["messages"], *turns]}
+    output = frames_of(got.body)[-1]["response"]["output"] if stream else got.json["output"]
+    asked = {"role": "user", "content": "Weather?"}
+    return {**body, "input": [asked, *output, {"role": "user", "content": "Sure?"}]}

@@ -232,7 +232,7 @@ class HostedTool(Value, frozen=True, eq=False):
     `location` (city, region, country, timezone), `context_size`. web_fetch: the first three, and
     `max_content_tokens`. mcp: `label`, `url`, `headers`, `allowed` and `denied` (names of tools), `filter`
     (what else only the client's protocol can restrict), `approval` (never, or when the client must approve a
-    call).
+    call), `deferred` (whether a search must load its tools, by name; the empty one stands for all others).
 
     `function`: its description and schema for models that do not know it, where these depend on the
     declaration. A tool that has no name has calls of a kind of their own.

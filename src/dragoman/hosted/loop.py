@@ -416,7 +416,9 @@ class HostedRun(RoundHooks):
             if self._most is not None and self._uses.total() > self._most:
                 return failure("too_many_uses", _NO_MORE)
             named = replace(call, name=offered.name)
-            context = replace(self._context, messages=(*self._conversation, *self._messages))
+            messages = (*self._conversation, *self._messages)
+            deferred = (*self._context.deferred, *self._offers.deferred)
+            context = replace(self._context, messages=messages, deferred=deferred)
             return await offered.executor.execute(offered.tool, named, context)
 
         return execute

@@ -212,7 +212,9 @@ def needs_approval(name: str, settings: dict[str, Any]) -> bool:
 def _declaration(tool: mcp.Tool, settings: dict[str, Any]) -> ToolDeclaration:
     said = {"description": tool.description or tool.title or "", "schema": tool.input_schema}
     told = _without_secrets(said, settings)
-    return ToolDeclaration(tool.name, told["description"], told["schema"])
+    named: dict[str, bool] = settings.get("deferred") or {}
+    deferred = named.get(tool.name, named.get("", False))
+    return ToolDeclaration(tool.name, told["description"], told["schema"], deferred=deferred)
 
 
 def _without_secrets(value: Any, settings: dict[str, Any]) -> Any:

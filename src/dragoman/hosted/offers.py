@@ -78,28 +78,39 @@ class Offers:
     def _report(self, kind: str, tool: HostedTool, why: str, code: str) -> None:
         self.losses.append(Loss(kind, tool.where, why, code, severity_of(code)))  # type: ignore[arg-type]
 
+    @property
+    def _searches(self) -> bool:
+        return any(tool.kind == "tool_search" for tool in self.tools)
+
+    @property
+    def deferred(self) -> tuple[ToolDeclaration, ...]:
+        """Tools of MCP servers that a search may load."""
+        ours = [each.function for each in self._offered.values()]
+        return tuple([each for each in ours if each.deferred and each.name not in self._loaded])
+
     def load(self, tools: Iterable[ToolDeclaration]) -> None:
         for tool in tools:
             self._loaded.setdefault(tool.name, replace(tool, deferred=False))
 
     def load_again(self, tools: Iterable[ToolDeclaration], past: Iterable[ExecutedCall]) -> None:
         """What searches of earlier requests found, at the place that it had then."""
-        if any(tool.kind == "tool_search" for tool in self.tools):
-            known = {tool.name: tool for tool in tools}
+        if self._searches:
+            known = {tool.name: tool for tool in (*tools, *self.deferred)}
             self.load(known[name] for call in past for name in call.loaded if name in known)
 
     def declare(self, tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
         """`tools` of the client as the model gets them. What was loaded comes last, in the order in which it
         was: the beginning of the prompt stays what it was, and the upstream's cache finds it."""
-        kinds = {tool.kind for tool in self.tools}
+        kinds, searches = {tool.kind for tool in self.tools}, self._searches
         functions: list[AnyTool] = []
         hosted: list[AnyTool] = []
         for tool in tools:
             if not isinstance(tool, ToolDeclaration):
                 hosted += [tool] if tool.kind not in kinds else []
-            elif tool.name not in self._loaded and not (tool.deferred and "tool_search" in kinds):
+            elif tool.name not in self._loaded and not (tool.deferred and searches):
                 functions.append(tool)
-        ours = [offered.function for offered in self._offered.values()]
+        ours = [each.function for each in self._offered.values()]
+        ours = [replace(each, deferred=False) for each in ours if not (each.deferred and searches)]
         return (*functions, *hosted, *ours, *self._loaded.values())
 
     def name_of(self, past: ExecutedCall) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import dragoman
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     HostedTool,
@@ -464,4 +465,16 @@ def test_settings_of_single_mcp_tools_are_reported():
         "configs": {"x": {"enabled": False, "new": 1}},
     }
     _, losses = decode(tools=[toolset])
-    assert losses == ["tools[0].default_config.defer_loading", "tools[0].configs.x.new"]
+    assert losses == ["tools[0].configs.x.new"]
+
+
+def test_deferred_tools_of_an_mcp_server_go_both_ways():
+    server = {"type": "url", "name": "a", "url": "https://e.org/mcp"}
+    search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "a", "default_config": {"defer_loading": True}}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    body |= {"mcp_servers": [server], "tools": [toolset, search]}
+    there = dragoman.Exchange("anthropic", "openai-responses").request(body)
+    assert [tool.get("defer_loading") for tool in there["tools"]] == [True, None]
+    back = dragoman.Exchange("openai-responses", "anthropic").request({"model": "m", **there})
+    assert back["tools"][0] == toolset

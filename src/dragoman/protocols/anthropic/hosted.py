@@ -67,7 +67,7 @@ FILTERS = word_set(
     "web_fetch.blocked_domains mcp.allowed mcp.denied"
 )
 # How clients spell neutral settings
-_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
+_SPELLED = {"context_size": "search_context_size", "location": "user_location", "deferred": "defer_loading"}
 _WEB_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "max_content_tokens")
 _TAKEN = frozenset(
     {
@@ -155,12 +155,17 @@ def _decode_toolset(fields: Fields, losses: Losses) -> dict[str, Any]:
     if configs is not None and not is_object(configs):
         raise fields.wrong("configs", "dict", configs)
     switches: dict[str, bool | None] = {}
+    deferred: dict[str, bool] = {}
     tools = {f"configs.{name}": config for name, config in (configs or {}).items()}
     for key, config in {"default_config": default, **tools}.items():
         if config is not None:
             inner = Fields(config, fields.path(key), PROTOCOL_NAME)
             switches[key] = inner.take("enabled", bool)
+            if (later := inner.take("defer_loading", bool)) is not None:
+                deferred["" if key == "default_config" else key.removeprefix("configs.")] = later
             inner.extras(losses, topic="hosted.setting")
+    if any(deferred.values()):
+        settings["deferred"] = deferred
     off_by_default = switches.pop("default_config", None) is False
     named = {key.removeprefix("configs."): on for key, on in switches.items() if on is not None}
     if off_by_default:
@@ -177,9 +182,12 @@ def _encode_toolset(tool: HostedTool, losses: Losses) -> Wire | None:
         return None
     _report_settings(tool, _MCP_SETTINGS, losses)
     wire: Wire = {"type": "mcp_toolset", "mcp_server_name": _label(tool)}
-    allowed = tool.settings.get("allowed")
+    allowed, deferred = tool.settings.get("allowed"), tool.settings.get("deferred")
+    later = {"defer_loading": True} if is_object(deferred) and deferred.get("") else {}
+    if later:
+        wire["default_config"] = later
     if is_array(allowed):
-        wire["default_config"] = {"enabled": False}
+        wire["default_config"] = {"enabled": False, **later}
         wire["configs"] = {str(name): {"enabled": True} for name in allowed}
     elif denied := tool.settings.get("denied"):
         wire["configs"] = {str(name): {"enabled": False} for name in denied}
@@ -258,7 +266,7 @@ def _encode_server(tool: HostedTool, losses: Losses) -> Wire:
 
 
 _QUIET_SERVER = frozenset({"type"})
-_MCP_SETTINGS = {"label", "url", "headers", "allowed", "denied", "approval"}
+_MCP_SETTINGS = {"label", "url", "headers", "allowed", "denied", "approval", "deferred"}
 
 
 def _label(tool: HostedTool) -> str:

@@ -71,7 +71,7 @@ def _report_settings(tool: HostedTool, taken: frozenset[str], losses: Losses) ->
 
 
 # How clients spell neutral settings
-_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
+_SPELLED = {"context_size": "search_context_size", "location": "user_location", "deferred": "defer_loading"}
 _MCP_SETTINGS = frozenset({"label", "url", "headers", "approval"})
 _WRITTEN = {
     "web_search": "googleSearch",

@@ -40,7 +40,7 @@ HOSTED = frozenset({*_WRITTEN, "mcp"})
 _MCP_SETTINGS = word_set("label url headers allowed approval")
 _MODE = frozenset({"mode"})  # nothing is said where the model may choose, or must not
 # How clients spell neutral settings
-_SPELLED = {"context_size": "search_context_size", "location": "user_location"}
+_SPELLED = {"context_size": "search_context_size", "location": "user_location", "deferred": "defer_loading"}
 
 
 # Declarations

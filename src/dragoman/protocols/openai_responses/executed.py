@@ -8,8 +8,11 @@ from typing import Any
 from dragoman.core import jsontext
 from dragoman.core.fields import own, rows
 from dragoman.core.hosted import HostedCall, HostedCodec, HostedListing, HostedResult, tools_in_words
+from dragoman.core.jsontext import is_array
 from dragoman.core.model import ExecutedCall, Request, ToolDeclaration, Wire
-from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME
+from dragoman.protocols.openai_responses.wire import PROTOCOL_NAME, is_native
+
+_FOUND = "dragoman_found"  # of our own: the names of all tools that a search found
 
 
 def encode_call(call: HostedCall) -> Sequence[Wire]:
@@ -28,11 +31,14 @@ def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
             return ({**_item(call), **told, "status": status},)
         case "tool_search":
             arguments = jsontext.decode_object(call.arguments or "{}") or {}
+            found: Wire = {}
             shared: Wire = {"call_id": None, "execution": "server", "status": "completed"}
-            tools = [_declaration(tool) for tool in result.loaded]
+            tools = [_declaration(tool) for tool in result.loaded if is_native(tool)]
+            if len(tools) < len(result.loaded):  # the others are of an MCP server: no functions of the client
+                found = {_FOUND: [tool.name for tool in result.loaded]}
             return (
                 {"id": f"tsc_{call.id}", "type": "tool_search_call", "arguments": arguments, **shared},
-                {"id": f"tso_{call.id}", "type": "tool_search_output", "tools": tools, **shared},
+                {"id": f"tso_{call.id}", "type": "tool_search_output", "tools": tools, **shared, **found},
             )
         case "web_search":
             item = _item(call)
@@ -105,7 +111,9 @@ def decode_past(item: Wire) -> ExecutedCall | None:
                 id.removeprefix("tsc_"), "call", "tool_search", "", jsontext.dumps(asked or {})
             )
         case "tool_search_output":
-            found = tuple([_text(tool.get("name")) for tool in rows(item.get("tools"))])
+            tools = [_text(tool.get("name")) for tool in rows(item.get("tools"))]
+            named: Any = item.get(_FOUND)
+            found = tuple(map(str, named) if is_array(named) else tools)
             words = tools_in_words(found)
             return ExecutedCall(id.removeprefix("tso_"), "result", "tool_search", text=words, loaded=found)
         case _:

@@ -64,7 +64,9 @@ FILTERS = word_set("web_search.allowed_domains mcp.allowed")
 _CARRIED: dict[HostedKind, frozenset[str]] = {
     "web_search": word_set("type filters user_location search_context_size"),
     "code_execution": word_set("type container"),
-    "mcp": word_set("type server_label server_url headers allowed_tools authorization require_approval"),
+    "mcp": word_set(
+        "type server_label server_url headers allowed_tools authorization require_approval defer_loading"
+    ),
 }
 
 
@@ -166,6 +168,8 @@ def _decode_mcp(fields: Fields) -> dict[str, Any]:
     settings |= _decode_allowed(rest.get("allowed_tools"), fields.path("allowed_tools"))
     if token := rest.get("authorization"):
         settings["headers"] = {**(settings.get("headers") or {}), "Authorization": f"Bearer {token}"}
+    if rest.get("defer_loading") is True:
+        settings["deferred"] = {"": True}
     return {**settings, "approval": rest.get("require_approval") or "always"}
 
 
@@ -195,6 +199,8 @@ def _encode_mcp(tool: HostedTool) -> Wire:
         wire["headers"] = settings["headers"]
     if settings.get("allowed"):
         wire["allowed_tools"] = settings["allowed"]
+    if (deferred := settings.get("deferred")) and deferred.get(""):
+        wire["defer_loading"] = True
     return {**wire, "require_approval": "never"}
 
 
