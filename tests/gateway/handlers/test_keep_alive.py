@@ -11,7 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
+from dragoman.core.events import ResponseStart
 from dragoman.core.fields import Body
+from dragoman.core.losses import Losses
 from dragoman.demo import DemoApp
 from dragoman.exchange import Exchange
 from dragoman.framing import sse
@@ -319,6 +321,34 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting() -> None:
 
 async def _nothing() -> None:
     pass
+
+
+def test_after_an_opening_the_stream_still_has_events_to_repeat() -> None:
+    """The first event of the answer becomes a second `response.in_progress`, which can be repeated, too."""
+    responses = codec("openai-responses")
+
+    def begin(id: str) -> bytes:
+        frames = responses.stream_encoder(Losses()).feed(ResponseStart(id, "m"))
+        return b"".join([piece for frame in frames for piece in sse.Encoder().feed(frame)])
+
+    async def work() -> list[bytes]:
+        line = Slow(asyncio.Event())
+        line.taken.set()
+        writer = ResponseWriter(line)
+        writer.begun = True
+        events = responses.keep_alive_events
+        stream = KeepAliveStream(writer, responses.keep_alive, _nothing, events, lambda: begin("req"))
+        await stream.send()  # the opening
+        await writer.piece(stream.renumber(begin("other")))
+        await stream.send()
+        return line.written
+
+    sent = b"".join(asyncio.run(work()))
+    events = [jsontext.decode(frame.data) for frame in sse.Decoder().feed(sent)]
+    assert responses.keep_alive not in sent
+    assert [event["type"] for event in events][-1] == "response.in_progress"
+    assert len({event["response"]["id"] for event in events}) == 1
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
 def test_a_slow_client_does_not_make_the_gateway_swallow_the_stream() -> None:

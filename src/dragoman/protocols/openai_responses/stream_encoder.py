@@ -359,6 +359,8 @@ class StreamEncoder:
 
 _NUMBER = re.compile(rb'"sequence_number":\s*(\d{1,18})\b')  # more digits would not be a count
 _NAMED = re.compile(rb'"response":\s*{\s*"id":\s*"([^"]+)"')
+# The last: of an answer whose `response.created` became one, as an opening went out before it (`_join`)
+_BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 
 
 def continued(frame: Frame, first: bytes, last: bytes) -> Frame:
@@ -380,7 +382,7 @@ def _keep_alive_event(first: bytes, last: bytes) -> bytes:
     decoder = sse.Decoder()
     for frame in (*decoder.feed(first), *decoder.close()):
         event = jsontext.decode_object(frame.data.decode("utf-8", "replace"))
-        if event and event.get("type") in ("response.created", "response.queued"):
+        if event and event.get("type") in _BEGINNINGS:
             numbers = _NUMBER.findall(last) or [b"0"]
             data = {**event, "type": "response.in_progress", "sequence_number": int(numbers[-1]) + 1}
             return b"event: response.in_progress\ndata: %b\n\n" % jsontext.encode(data)
