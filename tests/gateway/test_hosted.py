@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from http.client import HTTPConnection
+from threading import Event
 from typing import Any
 
 import anthropic
@@ -32,7 +35,7 @@ from gateway.hosted_stand import (
 from gateway.plain import send
 from gateway.running import running
 from gateway.stands import gateway
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 OFTEN = RetryPolicy(keep_alive_after=0.05, keep_alive_every=0.05)
 
@@ -329,17 +332,34 @@ KEEP_ALIVES = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_stream_is_kept_alive_while_a_tool_runs(client: str) -> None:
-    upstream, search = Canned(calls(SEARCHED, stream=True), says("Done.", stream=True)), Search(0.3)
+    """The search ends once the client has seen a sign of life."""
+    upstream, search, seen = (
+        Canned(calls(SEARCHED, stream=True), says("Done.", stream=True)),
+        Search(),
+        Event(),
+    )
+    execute = search.execute
+
+    async def wait(*given: Any) -> Any:
+        assert await asyncio.to_thread(seen.wait, LONG)
+        return await execute(*given)
+
+    search.execute = wait  # type: ignore[method-assign]
     path, body = path_and_body(client, True)
+    begins = client == "openai-responses"  # with one
     with (
         running(upstream) as url,
         gateway(provider("one", url), OFTEN, hosted=HostedTools([search])) as stand,
     ):
-        got = send(stand.url, "POST", path, jsontext.encode(body))
-    begins = client == "openai-responses"  # with one
-    assert got.body.count(KEEP_ALIVES[client]) > begins
-    assert b"Done." in got.body
-    got.response(client)  # and its grammar takes them
+        connection = HTTPConnection(stand.url.removeprefix("http://"), timeout=LONG)
+        connection.request("POST", path, jsontext.encode(body), {"content-type": "application/json"})
+        reply, got = connection.getresponse(), b""
+        while piece := reply.read1():
+            got += piece
+            if got.count(KEEP_ALIVES[client]) > begins:
+                seen.set()
+    assert seen.is_set()
+    assert b"Done." in got
 
 
 CONFIG = """
