@@ -15,10 +15,14 @@ CALL, NAMELESS = ToolCall("call_1", "f", "{}"), ToolCall("", "f", "{}")
 # name: (calls, outputs, what the error says)
 WRONG: dict[str, tuple[list[ToolCall], Any, str]] = {
     "too few": ([CALL], [], "1 calls need as many outputs, got 0"),
-    "no output for an id": ([CALL], {"call_2": "x"}, "no output for call call_1 of f"),
-    "an id that no call has": ([CALL], {"call_1": "x", "call_9": "y"}, "no call has the id 'call_9'"),
-    "a result of another call": ([CALL], [ToolResult("call_2", "g")], "no output for call call_1 of f"),
-    "two results of one call": ([CALL], [ToolResult("call_1", "f")] * 2, "two outputs answer the same call"),
+    "no output for an id": ([CALL], {"call_2": "x"}, "There is no output for the call call_1 of f."),
+    "an id that no call has": ([CALL], {"call_1": "x", "call_9": "y"}, "No call has the id 'call_9'"),
+    "a result of another call": (
+        [CALL],
+        [ToolResult("call_2", "g")],
+        "There is no output for the call call_1 of f.",
+    ),
+    "two results of one call": ([CALL], [ToolResult("call_1", "f")] * 2, "Two outputs answer the same call"),
     "calls without ids": ([NAMELESS, NAMELESS], {"": "x"}, "has no id"),
     "no JSON": ([CALL], [object()], "the output for f is no text and no JSON value"),
 }

@@ -79,16 +79,16 @@ def _in_order(calls: list[ToolCall], outputs: Iterable[Any] | Mapping[str, Any])
             return listed
         outputs = {output.call_id: output for output in listed}
         if len(outputs) != len(listed):
-            raise ConfigError("two outputs answer the same call")
+            raise ConfigError("Two outputs answer the same call.")
     for call in calls:
         if not call.id:
             raise ConfigError(
-                f"the call of {call.name} has no id: give the outputs in the order of the calls"
+                f"The call of {call.name} has no id. Give the outputs in the order of the calls."
             )
         if call.id not in outputs:
-            raise ConfigError(f"no output for call {call.id} of {call.name}")
+            raise ConfigError(f"There is no output for the call {call.id} of {call.name}.")
     if unknown := outputs.keys() - {call.id for call in calls}:
-        raise ConfigError(f"no call has the id {min(unknown)!r}")
+        raise ConfigError(f"No call has the id {min(unknown)!r}.")
     return [outputs[call.id] for call in calls]
 
 

@@ -194,11 +194,11 @@ def test_a_limit_is_an_error(project: Path):
 
 
 WRONG = {
-    "no tool": (("hi", "--tool", "none"), 2, "there is no tool 'none'; the tools are: run_shell_command, "),
+    "no tool": (("hi", "--tool", "none"), 2, "Unknown tool 'none'. Known: run_shell_command, "),
     "no root": (("hi", "--tool", "all", "--root", "nowhere"), 1, "nowhere is not a directory"),
     "no command": (("hi", "--mcp", "name="), 2, "a URL or a command is missing"),
     "an open quote": (("hi", "--mcp", "name='a"), 2, "No closing quotation"),
-    "no image": (("hi", "--image", "nowhere.png"), 2, "there is no file nowhere.png"),
+    "no image": (("hi", "--image", "nowhere.png"), 2, "There is no file nowhere.png"),
     "a wrong schema": (("hi", "--schema", "a thing"), 2, "'a thing' is no file, and no `name type"),
     "an open schema": (("hi", "--schema", "{"), 2, "expected a JSON object"),
 }

@@ -84,7 +84,7 @@ def test_other_keys_see_nothing(gateway: PrivateGateway, key: str | None, proble
 def test_a_gateway_that_is_not_there_is_named() -> None:
     code, out = run("inspect", "--url", "http://127.0.0.1:9")
     assert code == 1
-    assert "no gateway with --inspect at http://127.0.0.1:9" in out
+    assert "No gateway with --inspect answers at http://127.0.0.1:9" in out
 
 
 def test_a_file_is_shown_and_exported(file: Path, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     path.write_text("{}")
     code, out = run("inspect", path)
     assert code == 1
-    assert "not a recording" in out
+    assert "This is no recording" in out
 
 
 def test_a_plan_names_losses_before_anything_is_sent(file: Path, tmp_path: Path) -> None:

@@ -242,16 +242,16 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
     "an unknown agent": (("cursor",), {}, "'cursor'"),
     "an unknown model": (("claude", "--model", "x"), TWO, "Unknown model 'x'"),
     "no model, several providers": (("claude",), TWO, "'claude-sonnet-5-5'"),
-    "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "choose one: --model groq:…"),
+    "no model, another vendor": (("claude",), {"GROQ_API_KEY": "k"}, "Choose one: --model groq:…"),
     "a provider without its key": (
         ("claude", "--model", "groq:m"),
         {},
-        "the provider groq of 'groq:m' needs a key: set GROQ_API_KEY",
+        "Provider 'groq' of 'groq:m' has no key. Set GROQ_API_KEY",
     ),
     "a provider without its key beside another one": (
         ("claude", "--model", "mistral:m"),
         {"GROQ_API_KEY": "k"},
-        "set MISTRAL_API_KEY",
+        "Set MISTRAL_API_KEY",
     ),
     "an unknown provider": (
         ("claude", "--model", "grok:m"),

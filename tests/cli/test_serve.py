@@ -201,11 +201,11 @@ def test_a_port_in_use_is_one_line(tmp_path: Path):
 
 KEY = {"DRAGOMAN_SERVER__KEYS": "k"}
 REFUSALS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
-    "no such file": (("--config", "nowhere.toml"), {}, "nowhere.toml: no such file"),
+    "no such file": (("--config", "nowhere.toml"), {}, "There is no file nowhere.toml"),
     "open to the world without a key": (
         ("--host", "0.0.0.0"),
         {},
-        "refusing to listen on 0.0.0.0 without client keys",
+        "Refusing to listen on 0.0.0.0 without client keys",
     ),
     "a mistake in a variable": ((), {"DRAGOMAN_SERVER__GRACE": "x"}, "DRAGOMAN_SERVER__GRACE: expected a"),
     "an address that is not ours": (("--host", "192.0.2.1"), KEY, "cannot listen on 192.0.2.1"),

@@ -74,7 +74,7 @@ def test_the_file_of_the_user_holds_everywhere_and_below_a_trusted_one(home: dic
 def test_without_a_home_there_is_nothing_to_trust_with(home: dict[str, str]):
     Path("dragoman.toml").write_text(LOCAL)
     assert load_file(None, {}).port == 8787
-    with pytest.raises(ConfigError, match="there is no home"):
+    with pytest.raises(ConfigError, match="There is no home"):
         trust(Path("dragoman.toml"), {})
 
 

@@ -143,13 +143,13 @@ def test_names_that_a_provider_does_not_take(protocol: str, name: str):
 MISTAKES: dict[str, tuple[Any, str]] = {
     "no provider": (
         lambda: generate("Hi", "gpt-5"),
-        r"provider:model, not 'gpt-5'; known providers: .*openai",
+        r"'gpt-5' names no provider. Write provider:model. Known providers: .*openai",
     ),
     "unknown provider": (
         lambda: generate("Hi", "acme:m"),
         r"Unknown provider 'acme'. Known: anthropic, .*demo",
     ),
-    "no key": (lambda: generate("Hi", "groq:m"), r"groq needs a key: set GROQ_API_KEY"),
+    "no key": (lambda: generate("Hi", "groq:m"), r"Provider 'groq' has no key. Set GROQ_API_KEY"),
     "no address": (lambda: Provider("acme"), r"needs a protocol and a base_url"),
     "unknown protocol": (
         lambda: Provider("a", protocol="x", base_url="http://x"),

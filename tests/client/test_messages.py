@@ -212,7 +212,7 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("conversation", WRONG.values(), ids=WRONG)
 def test_what_is_no_conversation(conversation: Any):
-    with pytest.raises(ConfigError, match="a conversation is"):
+    with pytest.raises(ConfigError, match="A conversation is"):
         messages_of(conversation)
 
 

@@ -444,5 +444,5 @@ def test_a_tool_that_the_provider_runs_is_taken_as_its_protocol_writes_it(writte
 
 
 def test_a_dict_that_is_no_tool_is_refused():
-    with pytest.raises(ConfigError, match="a tool needs a name"):
+    with pytest.raises(ConfigError, match="A tool needs a name"):
         tools_of([{"type": "nonsense"}])

@@ -140,7 +140,7 @@ BROKEN: dict[str, tuple[str, type[Exception], str]] = {
     "a later version": (
         HEAD.replace("1", "2") + "[]}",
         ConfigError,
-        "version 2; this dragoman reads up to 1",
+        "version 2. This dragoman reads up to 1",
     ),
     "no parts": (HEAD + '[{"role":"user"}]}', WireError, r"messages\[0\]"),
     "a role": (HEAD + '[{"role":"robot","parts":[]}]}', WireError, r"messages\[0\].role.*'robot'"),

@@ -389,5 +389,5 @@ def test_methods():
 
 
 def test_a_method_without_an_instance_is_refused():
-    with pytest.raises(ConfigError, match="measure is a method; take it from an instance"):
+    with pytest.raises(ConfigError, match=r"measure is a method\. Take it from an instance"):
         run("hello", "demo:any", [Station.measure])

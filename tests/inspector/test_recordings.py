@@ -178,9 +178,9 @@ def test_a_recording_survives_its_file(reply: bytes) -> None:
     "text, problem",
     [
         ("[]", "dragoman_exchange is missing"),
-        ("{", "not a recording"),
+        ("{", "This is no recording"),
         ('{"dragoman_exchange": 99}', "version 99"),
-        ('{"dragoman_exchange": 1}', "not a recording"),
+        ('{"dragoman_exchange": 1}', "This is no recording"),
     ],
 )
 def test_a_file_that_is_no_recording_is_refused(text: str, problem: str) -> None:

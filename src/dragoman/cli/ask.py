@@ -51,6 +51,8 @@ def command(
     """
     output = read_schema(schema) if schema else None
     text = sys.stdin.read() if given.prompt == "-" else given.prompt
+    if not text.strip() and not given.images and not given.files:
+        raise click.UsageError("There is no prompt. Write one, or pipe it in.")
     message = user_message(text, given.images, given.files)
     with open_session(options, shows_text=output is None) as session:
         run = session.ask(message, output)

@@ -31,7 +31,7 @@ from dragoman.cli.session import (
     user_message,
 )
 from dragoman.client import Conversation, SystemMessage, Tool, models
-from dragoman.core.errors import DragomanError
+from dragoman.core.errors import DragomanError, describe_unknown
 from dragoman.profiles import known
 from dragoman.toolkit import standard_tools
 
@@ -112,7 +112,7 @@ class Chat:
             name, _, rest = text[1:].partition(" ")
             found = [each for each in self._commands if each.startswith(name)] if name else []
             if name not in self._commands and len(found) != 1:
-                raise click.UsageError(f"there is no command /{name}; /help lists them")
+                raise click.UsageError(f"There is no command /{name}. /help lists them.")
             self._commands[name if name in self._commands else found[0]][2](rest.strip())
             return True
         return self._ask(text)
@@ -204,7 +204,7 @@ class Chat:
         available = self._available() if names else {}
         wanted = {"none": [], "all": list(available)}.get(names, names.split())
         if unknown := [name for name in wanted if name not in available]:
-            raise click.UsageError(f"there is no tool {unknown[0]!r}; the tools are: {', '.join(available)}")
+            raise click.UsageError(describe_unknown("tool", unknown[0], available))
         if names:
             self._session.tools = [available[name] for name in wanted]
         self._say(", ".join(tool.name for tool in self._session.tools) or "no tools")

@@ -136,7 +136,7 @@ def translate(job: RowOptions, output: OutputOptions, files: tuple[str, ...], ou
     conversation. Exit code 1: some rows have an error. A job that was killed goes on with --resume.
     """
     if not files:
-        raise click.UsageError(f"only {out} is given: name the FILE… to read and the folder OUT/ to write")
+        raise click.UsageError(f"Only {out} is given. Name the FILE… to read and the folder OUT/ to write.")
     if os.path.isfile(out):
         raise click.UsageError(f"OUT/ is the folder to write, and {out} is a file")
     report = job.run(files, out, output)

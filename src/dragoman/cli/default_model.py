@@ -67,7 +67,7 @@ def load_default(environ: Mapping[str, str]) -> str:
 def save_default(name: str, environ: Mapping[str, str]) -> Path:
     path = _path(environ)
     if path is None:
-        raise ConfigError(f"there is no home directory to keep the default in; set {VARIABLE}={name}")
+        raise ConfigError(f"There is no home directory to keep the default in. Set {VARIABLE}={name}.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{name}\n", "utf-8")
     return path

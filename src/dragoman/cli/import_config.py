@@ -84,5 +84,5 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigError(f"{path} exists already; choose another name for --write") from None
+        raise ConfigError(f"{path} exists already. Choose another name for --write.") from None
     click.echo(f"{path} is written. Next: dragoman check --config {path}", err=True)

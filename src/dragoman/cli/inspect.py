@@ -48,7 +48,9 @@ class GatewayApi(Struct, frozen=True):
             raise DragomanError(text) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise DragomanError(f"no gateway with --inspect at {url}: {reason}") from None
+            raise DragomanError(
+                f"No gateway with --inspect answers at {url} ({reason}). Start one: dragoman serve --inspect"
+            ) from None
 
 
 class InspectOutput(Struct, frozen=True):

@@ -151,4 +151,4 @@ def _refuse_other_vendor(agent: AgentProgram, target: Target) -> None:
     provider = target.provider.name
     if target.model == agent.usual_model and provider not in (agent.vendor, "demo"):
         example = f"--model {provider}:…"
-        raise click.UsageError(f"{agent.title} has no model at {provider}; choose one: {example}")
+        raise click.UsageError(f"{agent.title} has no model at {provider}. Choose one: {example}")

@@ -23,7 +23,7 @@ from dragoman.cli.settings import settings_of
 from dragoman.client import Conversation, Model, Run, SystemMessage, Tool, UserMessage, web_fetch, web_search
 from dragoman.client.server_tools import ServerTool
 from dragoman.client.values import call_name
-from dragoman.core.errors import ConfigError, DragomanError
+from dragoman.core.errors import ConfigError, DragomanError, describe_unknown
 from dragoman.toolkit import READING, standard_tools
 from dragoman.user_folders import data_folder
 
@@ -215,7 +215,7 @@ def choose_tools(root: str, names: Sequence[str], read_only: bool = False) -> li
     known = {tool.name: tool for tool in standard_tools(root)}
     for name in names:
         if name not in known:
-            raise click.UsageError(f"there is no tool {name!r}; the tools are: {', '.join(known)}")
+            raise click.UsageError(describe_unknown("tool", name, known))
     wanted = names or known
     return [tool for name, tool in known.items() if name in wanted and (not read_only or name in READING)]
 
@@ -244,7 +244,7 @@ def _attachment(text: str) -> str | Path:
     if _is_url(text):
         return text
     if not Path(text).expanduser().is_file():
-        raise click.UsageError(f"there is no file {text}")
+        raise click.UsageError(f"There is no file {text}.")
     return Path(text).expanduser()
 
 

@@ -41,7 +41,7 @@ class Bounds(Struct, frozen=True):
         if self.cost is not None:
             if cost is None:
                 raise ConfigError(
-                    "max_cost needs the price of the model, which is not known: give it to "
+                    "max_cost needs the price of the model, which is not known. Give it to "
                     "Provider(profiles={…: {'price': {'input': …, 'output': …}}})"
                 )
             if cost >= self.cost:

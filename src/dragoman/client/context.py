@@ -65,7 +65,7 @@ class RunContext(Generic[Deps]):
     @property
     def model(self) -> Model:
         if self._run is None:
-            raise ConfigError("there is no model outside a run")
+            raise ConfigError("There is no model outside a run.")
         return self._run.model
 
     def progress(self, value: Any) -> None:

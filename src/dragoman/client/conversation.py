@@ -100,7 +100,7 @@ class Conversation(Sequence[AnyMessage]):
             if isinstance(message := self.messages[index], UserMessage):
                 del self.messages[index:]
                 return message
-        raise ConfigError("there is no prompt to undo")
+        raise ConfigError("There is no prompt to undo.")
 
     @property
     def content(self) -> str:
@@ -160,7 +160,7 @@ class Conversation(Sequence[AnyMessage]):
     def _model(self, model: str | Model | None) -> str | Model:
         target = model or self.model
         if target is None:
-            raise ConfigError("no model: give one to Conversation(model=…), or to ask(…, model=…)")
+            raise ConfigError("There is no model. Give one to Conversation(model=…), or to ask(…, model=…).")
         if target is self.model and isinstance(target, str) and self._address:
             _check_address(target, self._address)
         return target

@@ -49,7 +49,7 @@ class PromptReply(Struct, Generic[P, Output], frozen=True):
     def content(self) -> str:
         """The text of the reply; raises its error where there is none."""
         if self.result is None:
-            raise self.error or ConfigError("this reply is empty")
+            raise self.error or ConfigError("This reply is empty.")
         return self.result.content
 
 

@@ -87,7 +87,7 @@ def _from_text(value: str) -> Media:
         return Media(media_kind(guessed or _UNKNOWN), guessed, Url(value))
     found = _DATA.match(value)
     if found and not found[3]:
-        raise ConfigError("a data URL of an image holds base64: data:image/png;base64,…")
+        raise ConfigError("A data URL of an image holds base64: data:image/png;base64,…")
     data = "".join(value[found.end() if found else 0 :].split())
     _check(data)
     return _make(data, sniff(data) or (found[1].lower() if found else "") or _UNKNOWN)

@@ -153,7 +153,7 @@ class ToolMessage(ChatMessage):
             found = outcome(_output(call, output) if callable(output) else output)
             content, shown, failed = content or found.text, found.media, failed or found.failed
         elif not (tool_call_id or name):
-            raise ConfigError("a ToolMessage needs a call, or a tool_call_id")
+            raise ConfigError("A ToolMessage needs a call, or a tool_call_id.")
         text = (Text(content),) if content else ()
         images = (*shown, *(image(each) for each in image_data))
         self.result: ToolResult = ToolResult(tool_call_id, name, (*text, *images), failed)
@@ -206,7 +206,7 @@ def messages_of(conversation: Prompt) -> list[AnyMessage]:
         case Iterable() if not isinstance(conversation, bytes):
             return [made for each in conversation for made in _messages(each)]
         case _:
-            problem = f"a conversation is a text, a message or a list of messages, not {conversation!r}"
+            problem = f"A conversation is a text, a message or a list of messages, not {conversation!r}"
             raise ConfigError(problem)
 
 
@@ -281,8 +281,8 @@ def _messages(value: Any) -> list[AnyMessage]:
         return [_message(cast(Mapping[str, Any], value))]
     if not isinstance(value, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
         raise ConfigError(
-            f"a conversation is a list of messages, and this is none: {value!r}; "
-            "text and media in a row are UserMessage([…])"
+            f"A conversation is a list of messages, and this is none: {value!r}. "
+            "Write text and media in a row as UserMessage([…])."
         )
     return [value]
 
@@ -290,7 +290,7 @@ def _messages(value: Any) -> list[AnyMessage]:
 def _message(value: Mapping[str, Any]) -> AnyMessage:
     content = value.get("content") or ""
     if not isinstance(content, str):
-        raise ConfigError("the content of a dict message is a string; use UserMessage for more")
+        raise ConfigError("The content of a dict message is a string. Use UserMessage for more.")
     match value.get("role"):
         case "system" | "developer":
             return SystemMessage(content)

@@ -196,7 +196,7 @@ class Provider:
 
 def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -> None:
     if protocol or base_url or dialect:
-        raise ConfigError("surfaces stand instead of protocol and base_url, and no dialect goes with them")
+        raise ConfigError("Surfaces stand instead of protocol and base_url, and no dialect goes with them.")
 
 
 class _ObservedTransport:
@@ -215,12 +215,12 @@ class _ObservedTransport:
 def _demand_key(known: ProviderSettings) -> None:
     if known.key_env:
         names, name = " or ".join((known.key_env, *known.other_key_envs)), known.name
-        raise ConfigError(f"provider {name} needs a key: set {names}, or use Provider({name!r}, api_key=…)")
+        raise ConfigError(f"Provider {name!r} has no key. Set {names}, or use Provider({name!r}, api_key=…).")
 
 
 def _codec_for(name: str, protocol: str, base_url: str) -> Codec:
     if not protocol or not base_url:
-        raise ConfigError(f"provider {name!r} is not a known one, so it needs a protocol and a base_url")
+        raise ConfigError(f"Provider {name!r} is not a known one, so it needs a protocol and a base_url.")
     codec = find_codec(protocol)
     if codec.session:
         raise ConfigError(f"{protocol} keeps the conversation: the client cannot speak it, a gateway can")
@@ -241,7 +241,9 @@ def model_of(model: str | Model) -> Model:
         return model
     name, separator, rest = split_model(model)
     if not separator or not rest:
-        raise ConfigError(f"a model is named provider:model, not {model!r}; known providers: {_list_known()}")
+        raise ConfigError(
+            f"{model!r} names no provider. Write provider:model. Known providers: {_list_known()}."
+        )
     if separator == "/":
         name = find_vendor(name) or name
     return find_provider(name).model(bare_model(name, rest))

@@ -80,7 +80,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         if (index == 0 and is_method(function)) or name in hidden:
             continue
         if parameter.kind is Parameter.POSITIONAL_ONLY:
-            raise ConfigError(f"{name} is positional only; a model calls by name")
+            raise ConfigError(f"{name} is positional only. A model calls by name.")
         if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             hint = hints.get(name, Any)
             found[name] = typing.Annotated[hint, parameter.default] if is_field(parameter.default) else hint
@@ -288,7 +288,7 @@ class SchemaBuilder:
             return self.build(hint.__bound__) if hint.__bound__ else {}
         if meant := getattr(hint, "__supertype__", None):  # NewType
             return self.build(meant)
-        raise ConfigError(f"no JSON Schema for {hint!r}; give the tool its parameters by hand")
+        raise ConfigError(f"There is no JSON Schema for {hint!r}. Give the tool its parameters by hand.")
 
     def _dataclass(self, hint: type[Any]) -> Wire:
         hints = _resolve_hints(hint)

@@ -115,7 +115,7 @@ class AsyncStream(Generic[Output]):
     def result(self) -> Result[Output]:
         """The whole reply, once the last event has been shown."""
         if self._reading.result is None:
-            raise ConfigError("the stream has not ended: read its events first")
+            raise ConfigError("The stream has not ended. Read its events first.")
         return self._reading.result
 
     async def __aenter__(self) -> AsyncStream[Output]:
@@ -196,7 +196,7 @@ class RoundedStream(AsyncStream[Output]):
     @property
     def result(self) -> Result[Output]:
         if self._done is None:
-            raise ConfigError("the stream has not ended: read its events first")
+            raise ConfigError("The stream has not ended. Read its events first.")
         return self._done
 
     async def __aenter__(self) -> RoundedStream[Output]:

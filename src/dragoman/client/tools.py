@@ -107,7 +107,7 @@ class Tool:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as it was written."""
         if self.function is None:
-            raise ConfigError(f"the tool {self.name} has no function")
+            raise ConfigError(f"The tool {self.name} has no function.")
         return self.function(*args, **kwargs)
 
     def neutral(self) -> model.ToolDeclaration:
@@ -209,7 +209,7 @@ def tools_of(tools: Iterable[ToolLike]) -> list[AnyTool]:
 def _tool(value: ToolLike) -> AnyTool:
     match value:
         case Tool(binds="instance" | "class"):
-            raise ConfigError(f"the tool {value.name} is a method; take it from an instance of its class")
+            raise ConfigError(f"The tool {value.name} is a method. Take it from an instance of its class.")
         case Tool() | ServerTool() | model.ToolDeclaration() | model.HostedTool():
             return value
         case Mapping():
@@ -217,7 +217,7 @@ def _tool(value: ToolLike) -> AnyTool:
                 return hosted
             function = value.get("function", value)
             if not function.get("name"):
-                raise ConfigError(f"a tool needs a name: {dict(value)!r}")
+                raise ConfigError(f"A tool needs a name: {dict(value)!r}")
             parameters = function.get("parameters") or function.get("input_schema")
             return Tool(function["name"], function.get("description") or "", parameters)
         case _ if callable(value):

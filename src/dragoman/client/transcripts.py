@@ -109,7 +109,7 @@ def decode_messages(body: Wire) -> list[AnyMessage]:
     if body.get("format") != FORMAT or not is_array(body.get("messages")):
         raise WireError(FORMAT, "format", f"expected {FORMAT!r}, got {body.get('format')!r}")
     if not isinstance(version := body.get("version"), int) or version > VERSION:
-        raise ConfigError(f"{FORMAT} has version {version!r}; this dragoman reads up to {VERSION}")
+        raise ConfigError(f"{FORMAT} has version {version!r}. This dragoman reads up to {VERSION}.")
     return [_decode_message(each, f"messages[{index}]") for index, each in enumerate(body["messages"])]
 
 

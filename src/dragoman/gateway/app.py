@@ -89,14 +89,14 @@ if TYPE_CHECKING:
     from dragoman.gateway.jobs.background import BackgroundRun
     from dragoman.gateway.upstreams.websocket import WebSocketTransport
 
-_WRONG_KEY = Failure("unauthenticated", "this gateway needs a valid key", 401)
+_WRONG_KEY = Failure("unauthenticated", "This gateway needs a valid key.", 401)
 # Own routes that need no key: probes of load balancers and agents, and the page, which asks for it
 _OPEN = frozenset({"health", "ready", "page"})
-_NO_ADMIN = Failure("unauthenticated", "this page needs one of inspector.admin_keys", 401)
+_NO_ADMIN = Failure("unauthenticated", "This page needs one of inspector.admin_keys.", 401)
 _CROSS_SITE = Failure(
     "forbidden",
-    "without keys this gateway answers programs of this machine, by a private name, and no web pages; "
-    "set server.keys",
+    "Without keys this gateway answers programs of this machine, by a private name, and no web pages. "
+    "Set server.keys.",
     403,
 )
 _UNLIMITED = ("models", "model")  # actions that rate and concurrency limits do not count

@@ -35,6 +35,8 @@ _SQUEEZED = re.compile(
     r"| ?(=>|[=!]==|[-+<>]=|&&|\|\||\?\?|[-{}(),;:?=<>*+/])(?: |(?<=[{;,(])\s+)?",
     re.MULTILINE,
 )
+_EXPRESSION = re.compile(r"\$\{([^`{}]*)\}")
+_VARIABLE = re.compile(r"--[a-z][\w-]*")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STYLE_SPACE = re.compile(r"\s*([{};,>])\s*|(?<=:)\s+")
 
@@ -47,13 +49,23 @@ def _script() -> str:
 
 def squeeze(script: str) -> str:
     """The same in fewer bytes. It needs formatted code, with a semicolon after each statement."""
-    script = _SQUEEZED.sub(lambda found: found[1] or found[2] or found[3] or "", script)
-    return script.replace(";}", "}").replace("const ", "let ")
+    return _SQUEEZED.sub(_shorten, script).replace(";}", "}").replace("const ", "let ")
+
+
+def _shorten(found: re.Match[str]) -> str:
+    text, parameter, sign = found.groups()
+    if text and text[0] == "`":
+        return _EXPRESSION.sub(lambda inner: f"${{{squeeze(inner[1])}}}", text)
+    return text or parameter or sign or ""
 
 
 @cache
 def _style() -> str:
-    return _STYLE_SPACE.sub(lambda found: found[1] or "", _STYLE_COMMENT.sub("", _source("style.css")))
+    style = _STYLE_SPACE.sub(lambda found: found[1] or "", _STYLE_COMMENT.sub("", _source("style.css")))
+    # names of colours and fonts, in the order in which they come; scripts set the others
+    names = [name for name in dict.fromkeys(_VARIABLE.findall(style)) if name not in _script()]
+    short = {name: f"--{number:x}" for number, name in enumerate(names) if not name.startswith("--w-")}
+    return _VARIABLE.sub(lambda found: short.get(found[0], found[0]), style)
 
 
 def _source(name: str) -> str:

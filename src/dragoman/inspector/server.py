@@ -6,7 +6,8 @@ GET  /inspect/api/exchanges        what is under way, and summaries of what is r
 GET  /inspect/api/live             summaries as they change (SSE)
 GET  /inspect/api/search?q=WORDS   ids of exchanges whose bodies hold the words; ?before=ID goes on
 GET  /inspect/api/exchanges/ID     one exchange; its tabs: /conversation, /wires, /stream, /window, /snippets;
-                                   /attempts/N/wires: those of an earlier attempt or round; /all: everything;
+                                   /attempts/N/wires: those of an earlier attempt or round; /request: its
+                                   body as text; /all: everything;
                                    /exchange.json: the recording; /export.html: one file that opens offline;
                                    /session.html: the same of its conversation up to it
 POST /inspect/api/exchanges/ID/plan   a dry run of the request, or of the edited one in the body
@@ -45,6 +46,7 @@ _LIVE_PING = 10.0  # seconds between comments on a quiet connection
 _LIVE_POLL = 1.0  # seconds between looks at the file of several workers
 _FIRST, _PAGE = 40, 150  # summaries in the first answer, which fills the screen, and in each further one
 _SEARCH_SECONDS = 1.0  # of one answer; the page asks on
+_MOST_MASKED, _LARGEST_MASKED = 8, 2_000_000  # recordings, bytes of each
 _LARGEST_PLAN = 16 * 1024 * 1024
 _LARGEST_SESSION = 8 * 1024 * 1024  # of requests; the page holds each of them several times
 _SAFE: Headers = [
@@ -73,6 +75,7 @@ class Inspector:
     def __init__(self, recorder: Recorder, gateway: Gateway) -> None:
         self._recorder, self._gateway = recorder, gateway
         self._circuits = gateway.circuit_breakers
+        self._masked: dict[tuple[Any, ...], Recording] = {}  # the last ones that were looked at
 
     @property
     def _config(self) -> Config:
@@ -147,6 +150,8 @@ class Inspector:
             case ["attempts", number, "wires"] if number.isdigit():
                 tried = views.until(recording, int(number))
                 await _json(writer, await asyncio.to_thread(self._view, views.wires_view, tried))
+            case ["request"]:
+                await _json(writer, recording.request.body.text)
             case ["plan"]:
                 await self._plan(recording, request)
             case ["exchange.json"]:
@@ -182,7 +187,17 @@ class Inspector:
 
     def _recording(self, id: str) -> Recording | None:
         """A stored one, or what is there of one under way."""
-        return self._recorder.store.get(id) or self._recorder.running(id) or self._recorder.store.get(id)
+        return self._stored(id) or self._recorder.running(id) or self._stored(id)
+
+    def _stored(self, id: str) -> Recording | None:
+        """Masking takes longer than most views, and a reader goes from tab to tab and from turn to turn."""
+        key = (id, *self._recorder.secrets())
+        found = self._masked.pop(key, None) or self._recorder.store.get(id)
+        if found and found.summary.size < _LARGEST_MASKED:
+            self._masked[key] = found
+            while len(self._masked) > _MOST_MASKED:
+                self._masked.pop(next(iter(self._masked)), None)
+        return found
 
     def _view(self, view: Any, recording: Recording) -> Any:
         return view(recording, self._context(recording))
@@ -196,8 +211,8 @@ class Inspector:
         provider = self._config.providers.get(mine.provider)
         return views.Context(
             turns,
-            self._recorder.store.get(before[-1].id) if before else None,
-            self._recorder.store.get(following[0].id) if following else None,
+            self._stored(before[-1].id) if before else None,
+            self._stored(following[0].id) if following else None,
             analysis.losses_today(stored, time.time()),
             provider.profile(mine.target).price if provider else None,
         )

@@ -84,7 +84,7 @@ def _library() -> Any:
             return import_module(name)
         except ModuleNotFoundError:
             pass
-    raise ConfigError("neither httpx2 nor httpx is installed; the SDK that is to use this client brings one")
+    raise ConfigError("Neither httpx2 nor httpx is installed. The SDK that is to use this client brings one.")
 
 
 def _response(request: Any, reply: TranslatedReply, base: str) -> Any:

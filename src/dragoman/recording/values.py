@@ -152,16 +152,16 @@ def load_recording(text: str | bytes) -> Recording:
     try:
         value = jsontext.decode(text)
     except ValueError as error:
-        raise ConfigError(f"not a recording: {error}") from None
+        raise ConfigError(f"This is no recording: {error}") from None
     if not jsontext.is_object(value) or "dragoman_exchange" not in value:
-        raise ConfigError("not a recording: the field dragoman_exchange is missing")
+        raise ConfigError("This is no recording: the field dragoman_exchange is missing.")
     version = value.pop("dragoman_exchange")
     if version != VERSION:
-        raise ConfigError(f"a recording of version {version!r}; this dragoman reads version {VERSION}")
+        raise ConfigError(f"This recording has version {version!r}. This dragoman reads version {VERSION}.")
     try:
         return convert(_decode(value), Recording, strict=False)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"not a recording: {error}") from None
+        raise ConfigError(f"This is no recording: {error}") from None
 
 
 def _readable(value: Any) -> Any:

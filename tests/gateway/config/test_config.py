@@ -173,7 +173,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "open to the world": (
         '[server]\nhost = "0.0.0.0"\n',
         {},
-        "dragoman.toml:2: server.host: refusing to listen on 0.0.0.0 without client keys: set server.keys",
+        "dragoman.toml:2: server.host: Refusing to listen on 0.0.0.0 without client keys. Set server.keys",
     ),
     "a store of another kind": (
         '[store]\nurl = "mysql://me:pw@x/y"\n',
@@ -330,22 +330,22 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a key with a line break": (
         LOCAL + 'api_key = "sk\\n"\n',
         {},
-        "providers.local.api_key: a key is made of visible ASCII",
+        "providers.local.api_key: A key is made of visible ASCII",
     ),
     "a client's key with a space": (
         '[server]\nkeys = ["a b"]\n',
         {},
-        "dragoman.toml:2: server.keys[0]: a key is made of visible ASCII",
+        "dragoman.toml:2: server.keys[0]: A key is made of visible ASCII",
     ),
     "a named key that is not ASCII": (
         '[keys.a]\nkey = "schlüssel"\n',
         {},
-        "dragoman.toml:2: keys.a.key: a key is made of visible ASCII",
+        "dragoman.toml:2: keys.a.key: A key is made of visible ASCII",
     ),
     "a usual variable with a line break inside": (
         "",
         {"GROQ_API_KEY": "a\nb"},
-        "GROQ_API_KEY: a key is made of visible ASCII characters",
+        "GROQ_API_KEY: A key is made of visible ASCII characters",
     ),
     "a header with a line break": (
         LOCAL + 'headers = { "x-a" = "1\\r\\nx-b: 2" }\n',
@@ -567,7 +567,7 @@ def test_the_default_file_may_be_missing_another_may_not(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert load_file(None, {}) == Config()
     for path, environ in (("x.toml", {}), (None, {"DRAGOMAN_CONFIG": "x.toml"})):
-        with pytest.raises(ConfigError, match=r"^x\.toml: no such file$"):
+        with pytest.raises(ConfigError, match=r"^There is no file x\.toml\.$"):
             load_file(path, environ)
     (tmp_path / "dragoman.toml").write_text("[server]\nport = 5\n")
     (tmp_path / "x.toml").write_text("[server]\nport = 6\n")

@@ -103,7 +103,7 @@ UNKNOWN = {
         "",
         TWO,
         "gemini/g",
-        "the provider google-ai-studio of 'gemini/g' needs a key: set GEMINI_API_KEY",
+        "Provider 'google-ai-studio' of 'gemini/g' has no key. Set GEMINI_API_KEY",
     ),
     "patterns are named": (FILE, {}, "mystery", "near:two, *sonnet*, claude-*, claude-sonnet-*, gpt-*"),
     "a provider without a model": (FILE, {}, "near:", "'near:'"),

@@ -89,7 +89,7 @@ def test_a_crash_is_logged_without_content() -> None:
         got = ask(url, "anthropic", "my secret prompt", "demo")
         assert (got.status, got.failure("anthropic").message) == (
             500,
-            "the gateway failed; see its log",
+            "The gateway failed. Its log tells more.",
         )
         wait_until(lambda: len(lines) == 2)
     crash = jsontext.decode(lines[1])
@@ -114,7 +114,7 @@ def test_a_crash_in_mid_stream_ends_the_stream_as_a_failure(
     upstream = "gemini" if client != "gemini" else "anthropic"
     got = ask(stand.url, client, f"{'one two three ' * 20}[[fault: slow]]", model_of(upstream), stream=True)
     assert got.status == 200
-    assert got.failure(client).message == "the gateway failed; see its log"
+    assert got.failure(client).message == "The gateway failed. Its log tells more."
     stand.last()
     assert jsontext.decode(stand.lines[-1])["crash"] == "ZeroDivisionError"
 

@@ -149,7 +149,10 @@ def refuse_start(config: Config) -> tuple[Path, str] | None:
     """The setting with which no gateway starts, and why. A reload asks too: it merges two configurations,
     each of which was allowed to start."""
     if not config.loopback and not config.keys:
-        return ("server", "host"), f"refusing to listen on {config.host} without client keys: set server.keys"
+        return (
+            "server",
+            "host",
+        ), f"Refusing to listen on {config.host} without client keys. Set server.keys."
     if bool(config.tls_cert) != bool(config.tls_key):
         return ("server", "tls_cert"), "tls_cert and tls_key belong together"
     if config.inspector.enabled and config.keys and not config.admin_keys:

@@ -88,7 +88,7 @@ def usual_key(source: ConfigSource, provider: ProviderSettings) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         where = ("providers", provider.name, "api_key")
         source.blame(where, name)
-        source.note(source.wrong(where, "a key is made of visible ASCII characters; this one has others"))
+        source.note(source.wrong(where, "A key is made of visible ASCII characters. This one has others."))
     return key
 
 

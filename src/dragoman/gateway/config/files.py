@@ -34,7 +34,7 @@ def find_config(path: str | None, environ: Mapping[str, str]) -> ConfigFile:
     if chosen := path or environ.get("DRAGOMAN_CONFIG"):
         data = _read(Path(chosen))
         if data is None:
-            raise ConfigError(f"{chosen}: no such file")
+            raise ConfigError(f"There is no file {chosen}.")
         return ConfigFile(chosen, _text(chosen, data))
     ignored = ""
     if (data := _read(Path(DEFAULT_FILE))) is not None:
@@ -54,7 +54,7 @@ def trust(file: Path, environ: Mapping[str, str], trusted: bool = True) -> None:
     """Remember the file with its content; a change of the content ends the trust."""
     folder = config_folder(environ)
     if folder is None:
-        raise ConfigError("there is no home to remember it in: set HOME or XDG_CONFIG_HOME, or use --config")
+        raise ConfigError("There is no home to remember it in. Set HOME or XDG_CONFIG_HOME, or use --config.")
     files = _read_trusted(environ)
     files.pop(str(file.resolve()), None)
     if trusted:

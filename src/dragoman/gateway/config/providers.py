@@ -159,7 +159,7 @@ def _proxy(source: ConfigSource, where: Path, given: str) -> str:
     url = source.secret(where, given)
     if not _PROXY.fullmatch(url):
         source.note(
-            source.wrong(where, "expected http://HOST:PORT; other kinds of proxies are not supported")
+            source.wrong(where, "Expected http://HOST:PORT. Other kinds of proxies are not supported.")
         )
     return url
 

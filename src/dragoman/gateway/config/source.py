@@ -137,7 +137,7 @@ class ConfigSource:
         """A secret that travels in a header, which takes visible ASCII only."""
         key = self.secret(where, value)
         if not _VISIBLE.fullmatch(key):
-            self.note(self.wrong(where, "a key is made of visible ASCII characters; this one has others"))
+            self.note(self.wrong(where, "A key is made of visible ASCII characters. This one has others."))
         return key
 
     def wrong(self, where: Path, problem: str) -> ConfigMistake:

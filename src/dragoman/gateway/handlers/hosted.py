@@ -21,7 +21,7 @@ from dragoman.protocols import upstream
 from dragoman.transforms.rounds import RoundEnd
 
 _ONE_ANSWER = Failure(
-    "bad_request", "a request whose hosted tools the gateway runs gets one answer; leave out n", 400
+    "bad_request", "A request whose hosted tools the gateway runs gets one answer. Leave out n.", 400
 )
 
 

@@ -177,7 +177,7 @@ class KeepAliveTicker:
             stream.sending = None
 
 
-CRASHED = Failure("server", "the gateway failed; see its log", 500)
+CRASHED = Failure("server", "The gateway failed. Its log tells more.", 500)
 LARGEST_EVENT = 32 * 1024 * 1024  # bytes of a stream that may be held back before anything can go out
 _TOO_LARGE = Failure("server", f"an event of the upstream is larger than {LARGEST_EVENT >> 20} MiB", 502)
 _ERROR = re.compile(rb'"error":\s*[{"]|event: error')
@@ -314,7 +314,7 @@ class StreamRelay:
         stream, request, timeout = self.stream, self.attempt.request.arrived, self.keep_alive.timeout
         # A proxy before the upstream shows its own error page, some with status 200
         if self.reply.headers.get("content-type", "").startswith("text/html"):
-            raise AttemptFailed(Failure("server", "the upstream answered with a web page", 502), retry=True)
+            raise AttemptFailed(Failure("server", "The upstream answered with a web page.", 502), retry=True)
         try:
             return await (self._pass_on_within(timeout) if timeout else self._pass_on())
         except TimeoutError:

@@ -41,7 +41,7 @@ from dragoman.serving.server import SocketCodec, SocketRequest
 Respond = Callable[[GatewayRequest, bool], Awaitable[None]]
 
 _MOST_WAITING = 64  # requests of one connection; above it, no more messages are read
-_UNFINISHED = Failure("server", "the gateway failed; its log tells more", 500)
+_UNFINISHED = Failure("server", "The gateway failed. Its log tells more.", 500)
 
 
 class WebSocketHandler:
@@ -133,7 +133,7 @@ class _Session:
         except TooManyValues as error:
             return Failure("too_large", str(error), 413), ""
         except WireError:
-            return Failure("bad_request", "a message is one JSON object", 400), ""
+            return Failure("bad_request", "A message is one JSON object.", 400), ""
         match self._codec.decode(wire):
             case SocketRequest() as request:
                 return _Asked(jsontext.encode(request.body), request.lane, request.generate)

@@ -23,7 +23,7 @@ _INTERRUPTIONS = 3  # a job that ends every process that runs it is not tried fo
 _CRASHES = 3
 _AFTER_CRASH = 5.0  # seconds
 _ENDED_PROCESSES = Failure("server", "the run was interrupted too often: each process that ran it ended", 500)
-_CRASHED = Failure("server", "the gateway failed; its log tells more", 500)
+_CRASHED = Failure("server", "The gateway failed. Its log tells more.", 500)
 
 
 class JobKind(Protocol):

@@ -122,10 +122,10 @@ class ConfigReloader:
         if refusal := refuse_start(merged):
             raise ConfigError(f"{'.'.join(refusal[0])}: {refusal[1]}")
         if old.keys and not merged.keys:
-            raise ConfigError("server.keys: the last key is gone; restart the gateway if nobody needs one")
+            raise ConfigError("server.keys: The last key is gone. Restart the gateway if nobody needs one.")
         if old.admin_keys and not (merged.keys or merged.admin_keys):
             raise ConfigError(
-                "inspector.admin_keys: the last one is gone; restart the gateway if you mean it"
+                "inspector.admin_keys: The last one is gone. Restart the gateway if you mean it."
             )
         return merged, tuple(name for name in ONLY_AT_START if _value(old, name) != _value(new, name))
 

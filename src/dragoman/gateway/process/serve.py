@@ -82,8 +82,8 @@ def _refuse_public(config: Config, listener: socket.socket) -> None:
     if not is_loopback(address := listener.getsockname()[0]):
         listener.close()
         raise ConfigError(
-            f"refusing to listen on {address}, the address of the inherited socket, without client keys: "
-            "set server.keys"
+            f"Refusing to listen on {address}, the address of the inherited socket, without client keys. "
+            "Set server.keys."
         )
 
 

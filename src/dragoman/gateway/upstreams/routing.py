@@ -177,7 +177,7 @@ def _vendor(config: Config, prefix: str) -> ProviderSettings | None:
 
 
 def _needs_key(name: str, requested: str) -> str:
-    return f"the provider {name} of {requested!r} needs a key: set {known()[name].key_env}"
+    return f"Provider {name!r} of {requested!r} has no key. Set {known()[name].key_env}."
 
 
 def _accounts(

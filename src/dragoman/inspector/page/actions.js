@@ -12,7 +12,7 @@ export async function actions(view) {
   if (exported) return h("div.pad", copies);
   const { id } = view.head.summary;
   const save = (path, name, label) => h("button.btn", { onclick: () => download(`/exchanges/${id}/${path}`, name).catch((error) => toast(String(error.message))) }, icon("load"), label);
-  const files = box("Export", "", h("div.in", h("p.btns", save("exchange.json", `${id}.exchange.json`, "This exchange, JSON"), save("export.html", `${id}.html`, "This exchange, HTML"), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`, "The session, HTML") : ""), h("p.muted", "HTML files open without a server. A session holds the turns up to this one. All files hold prompts and results as they are. Keys are masked.")));
+  const files = box("Export", "", h("div.in", h("p.btns", save("exchange.json", `${id}.exchange.json`, "This exchange, JSON"), save("export.html", `${id}.html`, "This exchange, HTML"), view.head.turns.length > 1 ? save("session.html", `${id}.session.html`, "The session, HTML") : ""), h("p.muted", "HTML opens without a server. A session ends with this turn. Prompts and results are in it, keys are masked.")));
   return h("div.pad", h("div.cards2", copies, files), h("h3", "Edit and replay"), await editor(view));
 }
 
@@ -20,16 +20,14 @@ const first = (text) => (text.length > 1500 ? `${text.slice(0, 1500)}…` : text
 
 async function editor(view) {
   const { summary } = view.head;
-  const { client_request: sent } = await view.tab("wires");
-  let text = sent.text;
+  let [text, setup] = await Promise.all([view.tab("request"), get("/setup").catch(() => ({ models: [] }))]);
   try {
-    text = JSON.stringify(JSON.parse(sent.text), null, 2);
+    text = JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     // a body that is no JSON is sent as it is
   }
   const area = h("textarea.editor", { spellcheck: "false", "aria-label": "request to replay", oninput: () => later() });
   area.value = text;
-  const setup = await get("/setup").catch(() => ({ models: [] }));
   const names = [...new Set([summary.model, summary.provider && `${summary.provider}:${summary.target}`, ...setup.models.flatMap((it) => it.targets)].filter(Boolean))];
   const model = h("input.sel", { id: "replay-model", value: summary.model, list: "models", "aria-label": "model to replay to", onchange: () => later() });
   const list = h("datalist", { id: "models" }, names.map((it) => h("option", { value: it })));
@@ -46,7 +44,7 @@ async function editor(view) {
     }
   };
   const send = async () => {
-    replace(result, h("p.muted", "sending…"));
+    replace(result, h("p.muted", "…"));
     try {
       const id = await replay(view.head, area.value, model.value);
       replace(result, await compare(view, id));
@@ -56,7 +54,7 @@ async function editor(view) {
   };
   dry();
   return [
-    h("div.cards2", box("Request", `client side, ${summary.client}`, h("div.in", area, h("p.btns", model, list, h("button.btn.primary", { id: "replay", onclick: send }, icon("play"), "Send"), h("span.muted", "Tools do not run.")))), box("What would be lost", "dry run, nothing is sent", plan)),
+    h("div.cards2", box("Request", `client side, ${summary.client}`, h("div.in", area, h("p.btns", model, list, h("button.btn.primary", { id: "replay", onclick: send }, icon("play"), "Send"), h("span.muted", "Tools do not run.")))), box("What would be lost", "nothing is sent", plan)),
     result,
   ];
 }

@@ -99,7 +99,7 @@ function askKey() {
   return new Promise((resolve) => {
     const input = h("input", { type: "password", id: "key", autocomplete: "off", required: true });
     const dialog = h("dialog.key",
-      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key of this gateway "), input, h("button.btn.primary", "Open")),
+      h("form", { method: "dialog" }, h("label", { for: "key" }, "Admin key "), input, h("button.btn.primary", "Open")),
     );
     dialog.addEventListener("close", () => {
       sessionStorage.setItem("dragoman-key", input.value);

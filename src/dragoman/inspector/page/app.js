@@ -9,7 +9,7 @@ import { tokensOf } from "./list.js";
 import "./overview.js";
 import "./setup.js";
 
-const KEYS = [["Filter", "/"], ["Next, previous exchange", "j k"], ["Next, previous turn", "] ["], ["Tabs", "1 … 7"], ["Group by session", "g"], ["Overview", "o"], ["Light or dark", "t"], ["Close the exchange", "Esc"], ["This list", "?"], ["Width of the list: focus the divider", "← →"]];
+const KEYS = [["Filter", "/"], ["Next, previous exchange", "j k"], ["Next, previous turn", "] ["], ["Tabs", "1 … 7"], ["Group by session", "g"], ["Overview", "o"], ["Light or dark", "t"], ["Close the exchange", "Esc"], ["This list", "?"], ["Width of the list, at its divider", "← →"]];
 
 class InspectorApp extends HTMLElement {
   async connectedCallback() {
@@ -30,7 +30,7 @@ class InspectorApp extends HTMLElement {
     this.stats = h("div.figures");
     const nav = h("nav.nav", { "aria-label": "pages" }, [["exchanges", "Exchanges"], ["overview", "Overview"], ["setup", "Setup"]].map(([page, title]) => h("a", { href: `#/${page}`, data: { page } }, title)));
     this.help = keysDialog();
-    replace(this, h("header.top", h("a.brand", { href: "#/exchanges", "aria-label": "dragoman" }, logo(), h("span", "dragoman")), nav, h("div.stats", this.lamp, this.stats, iconButton("light or dark (t)", "half", otherTheme), iconButton("keys (?)", "?", () => this.help.showModal()))), h("main", { id: "main" }, this.shell, this.other), this.help);
+    replace(this, h("header.top", h("a.brand", { href: "#/exchanges", "aria-label": "dragoman" }, logo(), h("span", "dragoman")), nav, h("div.stats", this.lamp, this.stats, iconButton("light or dark (t)", "◐", otherTheme), iconButton("keys (?)", "?", () => this.help.showModal()))), h("main", { id: "main" }, this.shell, this.other), this.help);
     if (remembered("split")) this.shell.style.setProperty("--split", remembered("split"));
     readAddress();
     addEventListener("hashchange", () => (readAddress(), this.navigate()));

@@ -23,7 +23,7 @@ export async function conversation(view) {
     page.system(),
     hidden.length ? fold("turn", [h("b", `Turns ${hidden[0].number}–${hidden.at(-1).number}`), h("span.grow")], () => hidden.map((it) => page.turn(it))) : "",
     earlier.map((it) => page.turn(it)),
-    last ? [page.news(last), last.came.map((it) => page.block(it, "came"))] : h("p.muted", "The request could not be read as a conversation. Wires shows it as it came."),
+    last ? [page.news(last), last.came.map((it) => page.block(it, "came"))] : h("p.muted", "The request cannot be read as a conversation. Wires shows it as it came."),
     h("div.rule", h("b", "Reply"), summary.provider ? h("span.up", `${summary.provider}:${summary.target}`) : "", h("span.faint", running ? "so far" : facts)),
     page.settings(),
     data.rounds.map((it, i) => [h("div.rule", h("b", `Round ${i + 1}`), h("span.up", it.name), h("span.faint", duration(it.ms))), it.parts.map((part) => page.block(part, "reply", part.answer))]),
@@ -123,9 +123,9 @@ class Reader {
   }
 
   answer(part, answer) {
-    if (answer) return h("div", { class: `foot2 ${answer.failed ? "bad" : "ok"}` }, h("span", icon(answer.failed ? "close" : "ok"), answer.failed ? " failed" : " result", answer.ms === undefined ? "" : ` · run by the gateway · ${duration(answer.ms)}`), answer.content.map((it) => this.output(it, part)));
+    if (answer) return h("div", { class: `foot2 ${answer.failed ? "bad" : "ok"}` }, h("span", answer.failed ? "✕ failed" : "✓ result", answer.ms === undefined ? "" : ` · run by the gateway · ${duration(answer.ms)}`), answer.content.map((it) => this.output(it, part)));
     const later = this.data.answers[part.id];
-    if (later) return h("div", { class: `foot2 ${later.failed ? "bad" : "ok"}` }, icon(later.failed ? "close" : "ok"), ` ${later.failed ? "failed" : "answered"} in turn ${later.turn} · ≤ ${duration(Math.max(later.most_ms, 0))} · ${size(later.size)} `, h("button.linkish", { onclick: () => go({ id: later.exchange }) }, "open"));
+    if (later) return h("div", { class: `foot2 ${later.failed ? "bad" : "ok"}` }, `${later.failed ? "✕ failed" : "✓ answered"} in turn ${later.turn} · ≤ ${duration(Math.max(later.most_ms, 0))} · ${size(later.size)} `, h("button.linkish", { onclick: () => go({ id: later.exchange }) }, "open"));
     return this.view.head.summary.state === "active" || this.data.reply.includes(part) ? h("div.foot2.faint", part.complete ? "no result was recorded yet" : "the arguments are still under way, or were cut off") : "";
   }
 

@@ -66,10 +66,10 @@ export const badges = (losses) =>
   h("span.sevs", SEVERITIES.filter((it) => losses[it]).map((it) => h("span", { class: `sev ${it}`, title: plural(losses[it], `${it} loss`) }, losses[it])));
 
 const ICONS = {
-  chevron: "M5 3l5 5-5 5", search: "M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM10 10l4 4", close: "M4 4l8 8M12 4l-8 8", copy: "M6 5h7v9H6zM3 11V2h7",
-  link: "M6.5 9.5l3-3M7 4.5L8.5 3a3 3 0 0 1 4.5 4.500L11.5 9M9 11.500L7.5 13A3 3 0 0 1 3 8.500L4.5 7", warn: "M8 2.5l6 11H2zM8 6.500v3.500M8 12v.1",
-  up: "M8 13V3M4 7l4-4 4 4", down: "M8 3v10M4 9l4 4 4-4", back: "M10 3L5 8l5 5", ok: "M3 8.500l3.5 3.500L13 4.5", play: "M5 3l8 5-8 5z", think: "M3 8h2l1.5-4 3 8L11 8h2",
-  shell: "M3 4l4 4-4 4M8 12h5", file: "M4 2h5l3 3v9H4zM9 2v3h3", pen: "M3 13l1-3.500L11 2.5 13.5 5l-7 7z", tool: "M3 8h10M8 3v10", load: "M8 2v8M4.5 7L8 10.5 11.5 7M3 13.500h10", split: "M2.5 3h11v10h-11zM8 3v10", half: "M13.5 8a5.5 5.5 0 1 1-11 0 5.5 5.5 0 0 1 11 0zM8 2.500v11", bulb: "M6 13h4M6.5 11C6.5 9.5 4 8.5 4 6a4 4 0 0 1 8 0c0 2.5-2.5 3.5-2.5 5z",
+  chevron: "M5 3l5 5-5 5", search: "M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM10 10l4 4", copy: "M6 5h7v9H6zM3 11V2h7",
+  link: "M6.5 9.5l3-3M7 4.5L8.5 3a3 3 0 0 1 4.5 4.5L11.5 9M9 11.5L7.5 13A3 3 0 0 1 3 8.5L4.5 7", warn: "M8 2.5l6 11H2zM8 6.5v3.5M8 12v.1",
+  play: "M5 3l8 5-8 5z", think: "M3 8h2l1.5-4 3 8L11 8h2",
+  shell: "M3 4l4 4-4 4M8 12h5", file: "M4 2h5l3 3v9H4zM9 2v3h3", pen: "M3 13l1-3.5L11 2.5 13.5 5l-7 7z", tool: "M3 8h10M8 3v10", load: "M8 2v8M4.5 7L8 10.5 11.5 7M3 13.5h10", split: "M2.5 3h11v10h-11zM8 3v10", bulb: "M6 13h4M6.5 11C6.5 9.5 4 8.5 4 6a4 4 0 0 1 8 0c0 2.5-2.5 3.5-2.5 5z",
 };
 export const icon = (name, kind = "") => svg("svg", { class: `i ${kind}`, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 

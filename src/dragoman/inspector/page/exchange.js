@@ -69,7 +69,7 @@ export class ExchangeView extends HTMLElement {
     replace(
       this,
       h("header.dhead",
-        h("div.l1", exported ? "" : close("sheet-only", "back"), h("h2", h("span.cl", it.model || it.action), h("span.faint", " → "), h("span.up", it.provider ? `${it.provider}:${it.target}` : it.state === "active" ? "…" : "not sent")), pill(it), h("span.grow"), turns.length > 1 ? [h("span.faint.wide", `turn ${place + 1} of ${turns.length}`), step(-1, "previous turn ([)", "up"), step(1, "next turn (])", "down")] : "", exported ? "" : close("wide", "close")),
+        h("div.l1", exported ? "" : close("sheet-only", "←"), h("h2", h("span.cl", it.model || it.action), h("span.faint", " → "), h("span.up", it.provider ? `${it.provider}:${it.target}` : it.state === "active" ? "…" : "not sent")), pill(it), h("span.grow"), turns.length > 1 ? [h("span.faint.wide", `turn ${place + 1} of ${turns.length}`), step(-1, "previous turn ([)", "↑"), step(1, "next turn (])", "↓")] : "", exported ? "" : close("wide", "✕")),
         this.facts,
         alertLine(this.head),
       ),

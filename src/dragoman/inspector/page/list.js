@@ -23,7 +23,7 @@ export class ExchangeList extends HTMLElement {
     this.input = h("input", { id: "filter", autocomplete: "off", spellcheck: "false", placeholder: "provider:groq loss:material -agent:codex", role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-label": `filter by ${filterNames.join(", ")}`, oninput: () => this.typed(), onfocus: () => this.complete(), onkeydown: (event) => this.filterKey(event), onblur: () => setTimeout(() => this.close(), 150) });
     this.completions = h("div.complete", { id: "completions", role: "listbox", "aria-label": "filters", hidden: true });
     this.chips = h("div.chips");
-    this.head = h("div.head", h("span"), h("span"), COLUMNS.map(([name, title]) => h("span", { class: `h-${name}` }, h("button", { title: "sort", onclick: () => this.sortBy(name) }, title), h("i.width", { title: "width of the column", onpointerdown: (event) => this.resize(event, name) }))));
+    this.head = h("div.head", h("span"), h("span"), COLUMNS.map(([name, title]) => h("span", { class: `h-${name}` }, h("button", { onclick: () => this.sortBy(name) }, title), h("i.width", { onpointerdown: (event) => this.resize(event, name) }))));
     this.spacer = h("div.spacer");
     this.body = h("div.rows", { tabindex: "0", role: "region", "aria-label": "list of exchanges", onscroll: () => this.draw() }, this.spacer);
     this.foot = h("footer.foot");
@@ -119,7 +119,7 @@ export class ExchangeList extends HTMLElement {
     if (this.lines.length) return null;
     if (this.rows.size) return empty(this.found?.busy ? "Searching…" : "Nothing matches", h("p.mono", state.q), h("button.btn", { onclick: () => go({ q: "" }) }, "Clear the filter"));
     if (!this.loaded) return null;
-    return empty("No exchange yet", h("p", "Send something through the gateway. It appears here at once."), h("p", h("button.btn.primary", { onclick: sample }, "Send a sample tool call"), " ", h("a.btn", { href: "#/setup" }, "Connect an agent")), h("pre", `export OPENAI_BASE_URL=${location.origin}/v1 ANTHROPIC_BASE_URL=${location.origin}`), h("p.muted", "Prompts and results are recorded as they are. Keys are masked."));
+    return empty("No exchange yet", h("p", "What you send through the gateway appears here at once."), h("p", h("button.btn.primary", { onclick: sample }, "Send a sample tool call"), " ", h("a.btn", { href: "#/setup" }, "Connect an agent")), h("pre", `export OPENAI_BASE_URL=${location.origin}/v1 ANTHROPIC_BASE_URL=${location.origin}`), h("p.muted", "Prompts and results are recorded as they are. Keys are masked."));
   }
 
   session({ group, members, top }) {

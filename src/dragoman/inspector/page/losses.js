@@ -8,7 +8,7 @@ const MOST_PLACES = 12; // places of one code that are shown at once
 
 export function losses(view) {
   const all = view.head.losses;
-  if (!all.length) return empty("Nothing was lost", h("p", "Everything that the client sent reached the upstream, and everything that it answered reached the client."));
+  if (!all.length) return empty("Nothing was lost", h("p", "What the client sent reached the upstream, and its answer the client."));
   const wanted = view.target?.code;
   view.target = null;
   const groups = new Map();

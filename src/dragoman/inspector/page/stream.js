@@ -29,7 +29,7 @@ class Stream {
     this.gaps = gapsOf(upstream.length > 2 ? upstream : client);
     const seconds = (this.end - this.first) / 1000;
     const added = median(client.map((it) => it.ms - (upstream.findLast((each) => each.ms <= it.ms)?.ms ?? it.ms)));
-      this.axis = h("div.axis");
+    this.axis = h("div.axis");
     this.slider = h("input.scrub", { type: "range", min: "0", max: String(ticks.length - 1), value: String(this.at), "aria-label": "step through the stream", oninput: () => this.step(Number(this.slider.value), true) });
     this.play = h("button.btn", { onclick: () => this.run() }, icon("play"), "Play");
     const zoom = (name, label) => h("button", { "aria-pressed": String(this.options.zoom === name), onclick: () => ((this.options.zoom = name), this.view.show("Stream")) }, label);

@@ -8,7 +8,7 @@ const NAMES = { system: "system", tool: "tools, called", toolx: "tools, never ca
 export async function windowTab(view) {
   const data = await view.tab("window");
   const { summary: it } = view.head;
-  if (!data.segments.length) return empty("Nothing was counted", h("p", "The request could not be read as a conversation."));
+  if (!data.segments.length) return empty("Nothing was counted", h("p", "The request cannot be read as a conversation."));
   const kind = (segment) => (segment.kind === "tool" ? (segment.used ? "tool" : "toolx") : segment.kind === "reasoning" ? "reason" : segment.kind);
   const estimate = sum(data.segments, (each) => each.tokens);
   const counted = it.input || estimate;
@@ -24,7 +24,7 @@ export async function windowTab(view) {
     h("div.stackbar", { role: "img", "aria-label": "share of each kind" }, [...sums].map(([name, tokens]) => h("span", { class: `k-${name}`, style: `width:${(tokens / estimate) * 100}%` }))),
     h("div.legend", [...sums].map(([name, tokens]) => h("span", h("i", { class: `k-${name}` }), `${NAMES[name] || name} `, h("b", short(tokens))))),
     treemap(grouped(data.segments, kind).map((each) => ({ ...each, onclick: () => each.path && view.reveal("Wires", { path: each.path }) }))),
-    h("p.faint", "Sizes are estimates from the text. A click shows the place in the wires."),
+    h("p.faint", "Sizes are estimates. A click shows the place in the wires."),
     unused.length ? [h("h3", "Never called in this conversation"), h("p.muted", `${names(unused)} take about ${Math.round((spent / estimate) * 100)} % of every request. Turn off the MCP servers and tools that this project does not need.`)] : "",
   );
 }
@@ -51,9 +51,9 @@ function names(segments) {
 
 function prefix(view, { prefix: it, other_provider: other, price }) {
   const { summary } = view.head;
-  if (!it) return h("div.prefix.ok", h("span", h("b", "The first turn of its conversation. "), "There is no earlier request to compare with."));
+  if (!it) return h("div.prefix.ok", h("span", h("b", "The first turn of its conversation.")));
   if (other) return h("div.prefix", h("span", icon("warn"), h("b", " Another provider answered the turn before. "), `A prompt cache of ${other} does not help ${summary.provider}.`));
-  if (!it.path) return h("div.prefix.ok", h("span", icon("ok"), h("b", " The prefix is whole. "), `All of the last turn, about ${number(it.same)} tokens, stands at the beginning of this request. A prompt cache can match it.`), h("small.faint", "compared in cache order: tools, system, messages"));
+  if (!it.path) return h("div.prefix.ok", h("span", h("b", "✓ The prefix is whole. "), `All of the last turn, about ${number(it.same)} tokens, stands at the beginning of this request. A prompt cache can match it.`), h("small.faint", "compared in cache order: tools, system, messages"));
   const tokens = summary.input || it.total;
   const behind = Math.round(tokens * (1 - it.same / Math.max(it.total, 1)));
   const costs = price?.cached_input != null ? ` That is ${money((behind * price.input) / 1e6)} instead of ${money((behind * price.cached_input) / 1e6)}.` : "";

@@ -82,7 +82,7 @@ class Wires {
   }
 
   hint() {
-    replace(this.bar, h("span.muted", "Point at a field to see its counterpart. A click opens it on both sides."));
+    replace(this.bar, h("span.muted", "Point at a field to see its counterpart. Click to open both."));
   }
 
   draw() {
@@ -118,7 +118,7 @@ class Wires {
     const mark = pane.markOf(path);
     const [one, other] = side ? [found?.path, path] : [path, found?.path];
     const kind = mark?.kind || (found ? (same(pane.value, path, this.panes[1 - side].value, found.path) ? "equal" : found.of === path ? "moved" : "inside") : side ? "added" : "own");
-    const why = { equal: "The same value on both wires.", moved: "It stands in another field, or is written in another way.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "Nothing of the other wire stands behind it: this protocol needs it.", own: this.hasPaired(side, path) ? "Its fields have counterparts. Open it." : "Only this protocol knows it. It changes nothing on the other wire, so it is no loss." }[kind];
+    const why = { equal: "The same value on both wires.", moved: "It stands elsewhere, or is written otherwise.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "This protocol needs it.", own: this.hasPaired(side, path) ? "Its fields have counterparts. Open it." : "Only this protocol knows it. It is no loss." }[kind];
     const value = (held, at) => (at ? h("pre", { tabindex: "0", role: "region", "aria-label": at }, shown(resolved(held, at))) : "");
     const values = [value(this.panes[0].value, one), value(this.panes[1].value, other)];
     replace(
@@ -286,7 +286,7 @@ class Pane {
     const skip = depth === 1 && this.repeated[path] > 1 ? this.repeated[path] : 0;
     if (skip && !only) {
       const key = `${path}#`;
-      out.push(this.line(key, depth, `0 … ${skip - 1}`, null, `as in the last turn`, this.open.has(key)));
+      out.push(this.line(key, depth, `0 … ${skip - 1}`, null, "as in the last turn", this.open.has(key)));
     }
     const begin = skip && !this.open.has(`${path}#`) && !only ? skip : 0;
     const most = this.more.get(path) || PORTION;
