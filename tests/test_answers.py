@@ -163,6 +163,17 @@ def test_a_stream(client: str, upstream: str, size: int) -> None:
     assert (stream.ended, stream.failure, exchange.losses) == (True, None, [])
 
 
+def test_text_and_calls_that_a_server_took_apart_are_one_answer() -> None:
+    """GitHub Copilot does so with what Claude says."""
+    said, called = ({key: value for key, value in choice.items() if key != "index"} for choice in CHOICES[:2])
+    exchange = dragoman.Exchange("gemini", "openai-chat")
+    choices = [{**said, "finish_reason": "tool_calls"}, called]
+    reply = exchange.response({"id": "r", "model": "m", "choices": choices})
+    (candidate,) = reply["candidates"]
+    text, call = candidate["content"]["parts"]
+    assert (text["text"], call["functionCall"]["args"]) == ("one", {"q": "a"})
+
+
 @EACH_WAY
 def test_a_whole_reply_to_a_streamed_request(client: str, upstream: str) -> None:
     stream = exchange_for(client, upstream).stream()

@@ -460,7 +460,8 @@ class Exchange:
         self._pipeline = pipeline = self._pipeline or self._new_pipeline(self._losses)
         self._reply_wire = wire
         field, several = self.upstream.answers, self.client.answers
-        if field and several and jsontext.is_array(given := wire.get(field)) and len(given) > 1:
+        given = wire.get(field) if field and several else None
+        if jsontext.is_array(given) and len(given) > 1 and len(self.upstream.join_answers(given)) > 1:
             out = merge([self._translate_answer(each, pipeline) for each in split(wire, field)], several)
         else:
             out = self._translate_answer(wire, pipeline)

@@ -288,6 +288,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     varying: re.Pattern[bytes] | None = None  # its fields that mean nothing: a `number` or a `padding`
     session: SessionCodec | None = None  # a server that keeps the conversation
     answers: str = ""  # the field of a reply, and of a frame, that is the array of answers, where it is one
+    join_answers: Callable[[list[Any]], list[Any]] = list  # puts together what a server took apart
 
     def decode_request(self, body: Wire, losses: Losses) -> Request:
         return decode_whole(self.conversation, body, losses)

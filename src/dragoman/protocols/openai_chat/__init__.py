@@ -13,7 +13,7 @@ from dragoman.protocols.openai_chat.errors import decode_error, encode_error
 from dragoman.protocols.openai_chat.grammar import Grammar
 from dragoman.protocols.openai_chat.http import HTTP
 from dragoman.protocols.openai_chat.request import CONVERSATION
-from dragoman.protocols.openai_chat.response import decode_response, encode_response
+from dragoman.protocols.openai_chat.response import decode_response, encode_response, join_choices
 from dragoman.protocols.openai_chat.serving.server import SERVER
 from dragoman.protocols.openai_chat.settings import SPELLING
 from dragoman.protocols.openai_chat.stream_decoder import (
@@ -85,6 +85,7 @@ CODEC = Codec(
     write_usual_reply=write_usual_reply,
     keep_alive=b": keep-alive\n\n",
     answers="choices",
+    join_answers=join_choices,
     spelling=Spelling(SPELLING),
 )
 

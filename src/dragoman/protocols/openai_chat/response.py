@@ -46,7 +46,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     choices = fields.list("choices")
     if not choices:
         raise WireError(PROTOCOL_NAME, "choices", "expected an array with a choice, got nothing")
-    choices = _rejoined(choices)
+    choices = join_choices(choices)
     choice = Fields(choices[0], "choices[0]", PROTOCOL_NAME)
     message = choice.fields("message")
     if message is None:
@@ -80,7 +80,7 @@ def decode_response(body: Wire, losses: Losses) -> Response:
     )
 
 
-def _rejoined(choices: list[Any]) -> list[Any]:
+def join_choices(choices: list[Any]) -> list[Any]:
     """GitHub Copilot makes one choice of Claude's text and another of the calls that belong to it."""
     first, *others = choices
     if not others or not is_object(first) or first.get("finish_reason") != "tool_calls":
