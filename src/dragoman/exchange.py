@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec, Framing, OutgoingRequest
+from dragoman.core.conversation import decode_whole
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.failures import read_error_body
@@ -129,9 +130,7 @@ class Exchange:
         memory: ConversationMemory | None = None,
         transcript: bool = False,
     ) -> None:
-        plan = ExchangePlan(
-            client, upstream, dialect, strict, images, recover, origin, profile, transcript=transcript
-        )
+        plan = _plan(client, upstream, dialect, strict, images, recover, origin, profile, transcript)
         self._begin(plan, reply_id, reply_model, compaction)
         self._reply_created, self._memory = reply_created, memory
 
@@ -258,29 +257,56 @@ class Exchange:
 
         Between equal protocols the bytes pass unchanged, except for the name of the model.
         """
-        if not isinstance(body, Body):
-            seen = self._glance(body) if self._forwards and wire is None else None
-            memory = self._memory if wire is None and not self._forwards else None
-            reading = memory.read("", self.client, body) if memory else None
-            body = Body(body, self.client.name, seen, wire, reading)
-        if self._forwards and self._plan.lists_hosted:
-            self._forwards = not self._withholds_tools(body.wire)
-        if self._forwards and self._plan.overrides:
-            wire = self._override(body.wire, model)
-            body = Body(jsontext.encode(wire), self.client.name, None, wire)
-        forwarded = body if self._forwards else None
-        if forwarded and (seal.is_in(body.data) if body.sealed is None else body.sealed):
-            stripped = self._plan.tagger.strip(body.data)
-            forwarded = None
-            if stripped is not None:
-                forwarded = Body(stripped, self.client.name, self._glance(stripped))
-        if forwarded:
-            return self._forward_bytes(forwarded, model, stream)
+        if not isinstance(body, Body) and (self._forwards or self._memory):
+            body = self._outlined(body, wire)
+        if isinstance(body, Body):
+            if self._forwards:
+                body = self._settled(body, model)
+            known = self._pass_on(body, model, stream) if self._forwards else None
+            if known is not None:
+                return known
         try:
-            known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
-            return known or self._print(self._translate(with_cached_tools(body.wire), model, stream))
+            return self._translate_bytes(body, model, stream, wire)
         except TOO_DEEP:
             raise _too_deep(self.client) from None
+
+    def _outlined(self, data: bytes, wire: Wire | None) -> Body:
+        """A body, read no further than needed."""
+        if wire is not None:
+            return Body(data, self.client.name, None, wire)
+        if self._forwards or not self._memory:
+            return Body(data, self.client.name, self._glance(data))
+        return Body(data, self.client.name, outline=self._memory.read("", self.client, data))
+
+    def _settled(self, body: Body, model: str | None) -> Body:
+        """With what the operator decides. A hosted tool that the upstream does not run has to be withheld."""
+        if self._plan.lists_hosted and self._withholds_tools(body.wire):
+            self._forwards = False
+        elif self._plan.overrides:
+            wire = self._override(body.wire, model)
+            return Body(jsontext.encode(wire), self.client.name, None, wire)
+        return body
+
+    def _pass_on(self, body: Body, model: str | None, stream: bool | None) -> bytes | None:
+        """A request between equal protocols; None where it has to be translated after all."""
+        if seal.is_in(body.data) if body.sealed is None else body.sealed:
+            stripped = self._plan.tagger.strip(body.data)
+            if stripped is None:
+                return None
+            body = Body(stripped, self.client.name, self._glance(stripped))
+        return self._forward_bytes(body, model, stream)
+
+    def _translate_bytes(
+        self, body: bytes | Body, model: str | None, stream: bool | None, wire: Wire | None
+    ) -> bytes:
+        if isinstance(body, Body):
+            known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
+            if known is not None:
+                return known
+            wire = body.wire
+        elif wire is None:
+            wire = read_body(body, self.client.name)
+        return self._print(self._translate(with_cached_tools(wire), model, stream))
 
     def _override(self, wire: Wire, model: str | None) -> Wire:
         """A request that passes unchanged, but for what the operator decides."""
@@ -361,8 +387,9 @@ class Exchange:
 
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
-        request = self.client.decode_request(wire, decoding)
-        request = self._extended(_routed(request, model, stream))
+        request = decode_whole(self.client.conversation, wire, decoding)
+        if self.header_fields or model is not None or stream is not None:
+            request = self._extended(_routed(request, model, stream))
         if overrides := self._plan.overrides:
             request = apply_overrides(overrides, request, self._losses)
         self._request = request
@@ -621,6 +648,23 @@ class Exchange:
         self.path = http.path(model, stream)
         more = http.headers_for(body)
         self.headers = {**headers, **more} if more else headers
+
+
+@lru_cache(256)
+def _plan(
+    client: str,
+    upstream: str,
+    dialect: str | None,
+    strict: Strictness,
+    images: Literal["native", "summary"],
+    recover: bool,
+    origin: str,
+    profile: ModelProfile | None,
+    transcript: bool,
+) -> ExchangePlan:
+    return ExchangePlan(
+        client, upstream, dialect, strict, images, recover, origin, profile, transcript=transcript
+    )
 
 
 def _unreadable(error: WireError) -> Failure:

@@ -14,8 +14,7 @@ client's protocol understands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -34,7 +33,7 @@ from dragoman.core.codec import (
 from dragoman.core.errors import UpstreamError, WireError
 from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, ResponseStart, unfold
 from dragoman.core.fields import read_body
-from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, end, report
+from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, begin, end, report
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Losses, Strictness
 from dragoman.core.model import (
@@ -66,7 +65,7 @@ from dragoman.transforms.content import JoinPieces, WithoutImages, WithoutSummar
 from dragoman.transforms.context_edits import edit_context
 from dragoman.transforms.hosted import with_offered_tools
 from dragoman.transforms.identify import Identify, IdentifyRun
-from dragoman.transforms.ledger import Ledger, fit_head
+from dragoman.transforms.ledger import Ledger, PreparedTools, fit_head, prepare_tools
 from dragoman.transforms.name import Rename
 from dragoman.transforms.pairing import Pair
 from dragoman.transforms.restorer import Restorer
@@ -74,7 +73,7 @@ from dragoman.transforms.restrictions import restrict, restricts
 from dragoman.transforms.rounds import RoundJoiner
 from dragoman.transforms.sequence import Sequencer
 from dragoman.transforms.session import SessionTurn
-from dragoman.transforms.tools import Flattened, Names, flatten
+from dragoman.transforms.tools import flatten
 from dragoman.transforms.transcripts import KeepUnsigned, record_limits, without_orders
 
 _BROKEN = (WireError, *TOO_DEEP)
@@ -108,9 +107,16 @@ class TranslationPlan:
         if transcript:  # facts about a model mean nothing: no model reads it
             profile = for_transcripts(profile or profile_of("", "", self.codec.name))
         self.profile = profile
+        self._known: tuple[ModelProfile, ProtocolLimits] | None = None
 
     def limits(self, profile: ModelProfile) -> ProtocolLimits:
         """Of the upstream."""
+        known = self._known
+        if known is None or known[0] is not profile:
+            self._known = known = profile, self._limits(profile)
+        return known[1]
+
+    def _limits(self, profile: ModelProfile) -> ProtocolLimits:
         limits = self.codec.limits(profile)
         if self.client.protocol != self.codec.name:
             limits = without_computer(limits)
@@ -134,7 +140,7 @@ class Pipeline:
         reply_created: int = 0,
         compacts: bool = False,
     ) -> None:
-        self._plan, self._codec, self.profile, self.losses = plan, plan.codec, plan.profile, losses
+        self.plan, self._codec, self.profile, self.losses = plan, plan.codec, plan.profile, losses
         self._reply_id, self._reply_model, self._reply_created = reply_id, reply_model, reply_created
         self._compacts = compacts
         self.edits: tuple[ContextEdit, ...] | None = None  # what was cleared, where the client asked for it
@@ -144,11 +150,11 @@ class Pipeline:
     @cached_property
     def ledger(self) -> Ledger:
         """Of the request; a response that comes without one has an empty ledger."""
-        return self._new_ledger(self.profile or UNKNOWN)
+        return self._new_ledger(self.plan.limits(self.known_profile))
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, without its messages, and as its wire."""
-        if self._plan.transcript:
+        if self.plan.transcript:
             request = without_orders(request, self.losses)
         if request.compaction is not None and not self._compacts:
             request = summarising(request, request.compaction, self.losses)
@@ -156,44 +162,47 @@ class Pipeline:
         if request.edits is not None and not self._compacts:
             request = edit_context(request, self.losses)
             self.edits = request.edits
-        head = replace(request, messages=())
-        runs, paired = self._pair(head, request.messages)
+        runs, paired = self._pair(request)
         identified = find_run(runs, IdentifyRun)
-        prepared = self.prepare(head, identified.used, len(runs))
-        self.adopt(prepared, identified)
-        collect(prepared.order, runs, self.losses)
-        writing = self.write(prepared)
-        if self._codec.session:
-            return self._begin_session(request, writing, paired, self._codec.session)
-        runs = [fold.begin() for fold in writing.folds]
+        prepared = self.prepare(request, identified.used, len(runs))
+        ledger, losses, profile, codec = (
+            self.adopt(prepared, identified),
+            self.losses,
+            self.known_profile,
+            self._codec,
+        )
+        collect(prepared.order, runs, losses)
+        writing = Writing(self.plan, prepared, profile)
+        runs = begin(writing.rendering if codec.session else writing.folds)
         entries = end(runs, paired)
-        self.ledger.tally = find_run(runs, TallyRun)
-        finished = writing.finish(entries, writing.facts(runs))
-        collect(finished.order, runs, self.losses)
+        ledger.tally = find_run(runs, TallyRun)
+        first = len(writing.rendering)
+        head, order = writing.declare(runs[first - 1].facts())
+        if order:
+            collect(order, runs, losses)
+        if codec.session:
+            return head, self._begin_session(codec.session, request, replace(head, messages=tuple(entries)))
+        encoders = runs[first:]
+        messages = EncodedMessages(entries, encoders[0].facts(), partial(report, encoders))
+        wire = codec.conversation.encode_around(head, messages, losses, profile)
         if self._summary:  # what its request needs and the client's did not have is no loss of the client's
             self.losses.items = {loss: None for loss in self.losses.items if loss.kind != "invented"}
-        return finished.head, finished.wire
+        return head, wire
 
-    def _pair(self, head: Request, messages: Sequence[Message]) -> tuple[list[FoldRun], Sequence[Message]]:
+    def _pair(self, request: Request) -> tuple[list[FoldRun], Sequence[Message]]:
         """The messages past the folds that come before their names are known. A conversation that does not
         pass them window by window, or is limited as a whole, begins again."""
         for whole, holds in _WAYS:
-            runs = [fold.begin() for fold in self.prepare_folds(head, whole, holds)]
-            with suppress(Restart):
-                return runs, end(runs, messages)
+            runs = begin(self.prepare_folds(request, whole, holds))
+            try:
+                return runs, end(runs, request.messages)
+            except Restart:
+                continue
         raise AssertionError("all messages together need no other way")
 
-    def _begin_session(
-        self, request: Request, writing: Writing, paired: Sequence[Message], session: SessionCodec
-    ) -> tuple[Request, Wire]:
-        runs = [fold.begin() for fold in writing.rendering]
-        messages = end(runs, paired)
-        self.ledger.tally = find_run(runs, TallyRun)
-        head, order = writing.declare(runs[-1].facts())
-        collect(order, runs, self.losses)
-        self.session = SessionTurn(session, request, replace(head, messages=tuple(messages)))
-        begun = self.session.begin()
-        return head, self._codec.encode_request(begun, self.losses, self._known_profile)
+    def _begin_session(self, session: SessionCodec, request: Request, sent: Request) -> Wire:
+        self.session = SessionTurn(session, request, sent)
+        return self._codec.encode_request(self.session.begin(), self.losses, self.known_profile)
 
     def takes_messages_apart(self, head: Request) -> bool:
         """Whether each message is translated by itself; else all are looked at together."""
@@ -202,63 +211,58 @@ class Pipeline:
         return not edited and codec.session is None
 
     @property
-    def _known_profile(self) -> ModelProfile:
+    def known_profile(self) -> ModelProfile:
         return self.profile or UNKNOWN
 
     def prepare_folds(self, head: Request, whole: bool, holds: bool = False) -> tuple[Fold, ...]:
         """What the client's messages pass through first. `whole`: all of them come together. `holds`: nothing
         goes on that later ones may change."""
-        plan, codec = self._plan, self._codec
+        plan, codec = self.plan, self._codec
         profile = self.profile = self.profile or profile_of(head.model, "", codec.name)
-        client, upstream = plan.client, plan.limits(profile)
-        folds: list[Fold] = []
-        if profile.images is False:
-            folds.append(WithoutImages())
-        if plan.summarise:
-            folds.append(WithoutSummarised())
+        upstream = plan.limits(profile)
         declared: frozenset[tuple[str, str]] = frozenset()
-        if client.namespaces and not upstream.namespaces:
+        if plan.client.namespaces and not upstream.namespaces:
             offered = restrict(head, profile, Losses()) if restricts(profile) else head
             if HostedTool in map(type, head.tools):
                 offered = with_offered_tools(offered, upstream, codec.name, Losses())
             declared = frozenset(flatten(offered.tools, Losses(), upstream).declared)
-        marks = sum([1 for text in head.system if text.cache])
-        limits_marks = upstream.cache_breakpoints and codec.name != client.protocol
-        most = breakpoints.MOST - marks if limits_marks and not whole else None
-        folds.append(Identify(client, upstream, plan.origin, codec.name, plan.summarise, declared, most))
-        if limits_marks and whole:
-            folds.append(LatestMarks(upstream, marks))
-        if client.text_pieces:
-            folds.append(JoinPieces(upstream))
-        folds.append(Pair(upstream, whole, holds))
-        return tuple(folds)
+        marks = None
+        if upstream.cache_breakpoints and codec.name != plan.client.protocol:
+            marks = [text.cache != "" for text in head.system].count(True)
+        identify = Identify(plan.client, upstream, plan.origin, codec.name, plan.summarise, declared)
+        return _first_folds(identify, profile.images, marks, whole, holds)
 
     def prepare(self, head: Request, used: Mapping[str, None], folds: int) -> Prepared:
         """`head` as the upstream takes it; `used` are the names that the conversation calls. `folds` is how
         many `prepare_folds` gave."""
-        client, profile, runs = self._plan.client, self._known_profile, [*range(folds)]
-        upstream = self._plan.limits(profile)
-        restricted, flat, settled, fitted = Losses(), Losses(), Losses(), Losses()
+        client, profile, codec = self.plan.client, self.known_profile, self._codec
+        upstream = self.plan.limits(profile)
+        order: list[Losses | int] = [*range(folds)]
+        first = int(profile.images is False)  # what comes before everything but restrictions
         if restricts(profile):
+            restricted = Losses()
             head = restrict(head, profile, restricted)
-        first = [runs.pop(0)] if profile.images is False else ()
+            order.insert(0, restricted)
+            first += 1
+        flat = Losses()
         if HostedTool in map(type, head.tools):
-            head = with_offered_tools(head, upstream, self._codec.name, flat)
-        flattened = flatten(head.tools, flat, upstream)
-        if self._codec.name != client.protocol:
-            system = breakpoints.settle_system(head.system, upstream.cache_breakpoints, settled)
-            head = head if system is head.system else replace(head, system=system)
-        head, names = fit_head(head, flattened, used, client.schema_field, fitted)
-        order = restricted, *first, flat, *runs[:-1], settled, runs[-1], fitted
-        return Prepared(head, flattened, names, order)
+            head = with_offered_tools(head, upstream, codec.name, flat)
+        names = (*used, *head.tool_choice.names) if head.tool_choice else tuple(used)
+        tools = prepare_tools(head.tools, flat, upstream, names, client.schema_field)
+        if flat.items:
+            order.insert(first, flat)
+        if codec.name != client.protocol and (marked := breakpoints.settle_system(head, upstream)):
+            head, settled = marked
+            order.insert(-1, settled)
+        if tools.fitted.items:
+            order.append(tools.fitted)
+        return Prepared(fit_head(head, tools), tools, tuple(order))
 
-    def adopt(self, prepared: Prepared, identified: IdentifyRun) -> None:
+    def adopt(self, prepared: Prepared, identified: IdentifyRun) -> Ledger:
         """What the response needs of the request."""
-        self.ledger = self._new_ledger(self.profile or UNKNOWN)
-        self.ledger.adopt(prepared.head, prepared.flattened, prepared.names, identified)
-
-    def write(self, prepared: Prepared) -> Writing:
-        return Writing(self._plan, prepared, self._known_profile)
+        self.ledger = ledger = self._new_ledger(prepared.tools.flattened.limits)
+        ledger.adopt(prepared.head, prepared.tools, identified)
+        return ledger
 
     def decode_response(self, wire: Wire, losses: Losses) -> Response:
         """The upstream's whole reply in the client's terms; `losses` collects those of the decoder alone.
@@ -278,7 +282,7 @@ class Pipeline:
 
     def read_stream(self, record: list[Any] | None = None) -> EventReader:
         """The upstream's bytes as events in the client's terms; `record` receives the data of each frame."""
-        return EventReader(self._plan.upstream, [Sequencer(), *self._stages()], self.losses, record)
+        return EventReader(self.plan.upstream, [Sequencer(), *self._stages()], self.losses, record)
 
     def translate_stream(
         self,
@@ -293,15 +297,15 @@ class Pipeline:
         """
         encoder = client.codec.stream_encoder(self.losses, request)
         stages, framing = self._stages(), framing or client.framing
-        reader = EventReader(self._plan.upstream, [Sequencer(), *stages], self.losses)
+        reader = EventReader(self.plan.upstream, [Sequencer(), *stages], self.losses)
         stream = TranslatedStream(reader, encoder, framing, self.losses, strict)
-        if framing is self._plan.upstream.framing is SSE and not strict:
+        if framing is self.plan.upstream.framing is SSE and not strict:
             stream.splice(self._codec, client.codec, stages)
         return stream
 
     def _stages(self) -> list[EventStage]:
         """What stands between decoding and encoding a response, beside the Sequencer of a stream."""
-        plan, ledger = self._plan, self.ledger
+        plan, ledger = self.plan, self.ledger
         stages: list[EventStage] = [Restorer(ledger, self._reply_id, self._reply_model, self._reply_created)]
         if plan.dialect or plan.recover:
             tools = ledger.prepared.tools if ledger.prepared else ()  # as the prompt declares them
@@ -315,19 +319,38 @@ class Pipeline:
         return stages
 
     def _compaction_part(self, summary: str) -> AnyPart:
-        client = self._plan.client
+        client = self.plan.client
         encode = client.compaction
         return Foreign(client.protocol, encode(summary), summary) if encode else Text(summary)
 
-    def _new_ledger(self, profile: ModelProfile) -> Ledger:
-        plan = self._plan
-        return Ledger(plan.client, plan.limits(profile), plan.origin, self._codec.name, self.losses)
+    def _new_ledger(self, upstream: ProtocolLimits) -> Ledger:
+        return Ledger(self.plan.client, upstream, self.plan.origin, self._codec.name, self.losses)
+
+
+@lru_cache(256)
+def _first_folds(
+    identify: Identify, images: bool | None, marks: int | None, whole: bool, holds: bool
+) -> tuple[Fold, ...]:
+    """`marks`: how many of the upstream's few cache breakpoints the system text has."""
+    upstream = identify.upstream
+    folds: list[Fold] = []
+    if images is False:
+        folds.append(WithoutImages())
+    if identify.summarise:
+        folds.append(WithoutSummarised())
+    if marks is not None and not whole:
+        identify = replace(identify, most_marks=breakpoints.MOST - marks)
+    folds.append(identify)
+    if marks is not None and whole:
+        folds.append(LatestMarks(upstream, marks))
+    if identify.client.text_pieces:
+        folds.append(JoinPieces(upstream))
+    return (*folds, Pair(upstream, whole, holds))
 
 
 _WAYS = ((False, False), (False, True), (True, False))  # `whole` and `holds` of `prepare_folds`
 # Losses in the order in which they are reported: a number stands for those of a run
 LossOrder = tuple[Losses | int, ...]
-Facts = tuple[Any, Any]
 T = TypeVar("T", bound=FoldRun)
 
 
@@ -353,16 +376,7 @@ class Prepared(Struct, frozen=True):
     """The head of a request in the upstream's terms; `order`: the losses of the head and of its messages."""
 
     head: Request
-    flattened: Flattened
-    names: Names
-    order: LossOrder
-
-
-class FinishedRequest(Struct, frozen=True):
-    """`head` as it was sent, and the whole body."""
-
-    head: Request
-    wire: Wire
+    tools: PreparedTools
     order: LossOrder
 
 
@@ -371,9 +385,9 @@ class Writing:
     and its other fields, which depend on what these found. It depends on nothing else."""
 
     def __init__(self, plan: TranslationPlan, prepared: Prepared, profile: ModelProfile) -> None:
-        self._plan, self._head, self._profile = plan, prepared.head, profile
+        self._dialect, self._head = plan.dialect, prepared.head
         self._order: list[Losses | int] = []
-        head, names = self._head, prepared.names
+        head, names = self._head, prepared.tools.names
         folds: list[Fold] = [Rename(names.renamed)] if names.changed else []
         if plan.transcript and plan.limits(profile).signs == "reasoning":
             self._order.append(len(folds))
@@ -387,33 +401,14 @@ class Writing:
         self.rendering = tuple(folds)
         self.folds = (*folds, *plan.codec.conversation.encode_messages(head, profile))
 
-    def facts(self, runs: Sequence[FoldRun]) -> Facts:
-        """What the other fields need of the messages: of the last run that renders and the first that
-        encodes."""
-        first = len(self.rendering)
-        return runs[first - 1].facts() if self._plan.dialect else None, runs[first].facts()
-
     def declare(self, facts: Any) -> tuple[Request, LossOrder]:
-        """The head, with its tools in the prompt where it is in a dialect, whose `facts` these are."""
-        if not self._plan.dialect:
+        """The head, with its tools in the prompt where it is in a dialect; `facts` are those of the last run
+        that renders."""
+        if not self._dialect:
             return self._head, tuple(self._order)
         declared = Losses()
-        head = self._plan.dialect.add_tools(self._head, facts, declared)
+        head = self._dialect.add_tools(self._head, facts, declared)
         return head, (*self._order, declared, len(self.rendering) - 1)
-
-    def finish(self, entries: Any, facts: Facts) -> FinishedRequest:
-        """The whole request, in which `entries` are the messages."""
-        head, order = self.declare(facts[0])
-        before, after, first = Losses(), Losses(), len(self.rendering)
-        messages = EncodedMessages(entries, facts[1], partial(_divide, before))
-        wire = self._plan.codec.conversation.encode_around(head, messages, after, self._profile)
-        return FinishedRequest(head, wire, (*order, before, *range(first, len(self.folds)), after))
-
-
-def _divide(before: Losses, losses: Losses) -> None:
-    """What was reported so far comes before the losses of the messages."""
-    before.extend(losses)
-    losses.items.clear()
 
 
 class EventReader:

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from dragoman.core.fold import end, report
 from dragoman.core.model import Request
 from dragoman.transforms.identify import Identify, IdentifyRun
-from dragoman.transforms.ledger import Ledger, fit_head
+from dragoman.transforms.ledger import Ledger, fit_head, prepare_tools
 from dragoman.transforms.pairing import Pair
-from dragoman.transforms.tools import flatten
 
 
 def prepare(ledger: Ledger, request: Request) -> Request:
@@ -19,8 +18,10 @@ def prepare(ledger: Ledger, request: Request) -> Request:
     report(runs, ledger.losses)
     identified = runs[0]
     assert isinstance(identified, IdentifyRun)
-    flattened = flatten(request.tools, ledger.losses, ledger.upstream)
+    names = *identified.used, *(request.tool_choice.names if request.tool_choice else ())
     field = ledger.client.schema_field
-    head, names = fit_head(request, flattened, identified.used, field, ledger.losses)
-    ledger.adopt(head, flattened, names, identified)
+    tools = prepare_tools(request.tools, ledger.losses, ledger.upstream, names, field)
+    ledger.losses.extend(tools.fitted)
+    head = fit_head(request, tools)
+    ledger.adopt(head, tools, identified)
     return replace(head, messages=tuple(messages))

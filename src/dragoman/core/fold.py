@@ -70,6 +70,11 @@ class Fold(Struct, frozen=True):
         raise NotImplementedError
 
 
+def begin(folds: Iterable[Fold]) -> list[FoldRun]:
+    """Their runs, from the start."""
+    return [fold.begin() for fold in folds]
+
+
 def feed(runs: Sequence[FoldRun], items: Sequence[Any]) -> Sequence[Any]:
     """What `items` become; more will follow them."""
     for run in runs:
@@ -90,7 +95,7 @@ def end(runs: Sequence[FoldRun], items: Sequence[Any]) -> Sequence[Any]:
 def report(runs: Sequence[FoldRun], losses: Losses) -> None:
     """What `runs` lost, one after the other."""
     for run in runs:
-        for phase in run.reported():
+        for phase in run.reported() if run.more else (run.losses,):
             if phase.items:
                 losses.extend(phase)
 
@@ -134,6 +139,6 @@ class EncodedMessages(Struct, frozen=True):
 
 
 def encode_whole(folds: Sequence[Fold], messages: Sequence[Message]) -> EncodedMessages:
-    runs = [fold.begin() for fold in folds]
+    runs = begin(folds)
     entries = end(runs, messages)
     return EncodedMessages(entries, runs[0].facts(), partial(report, runs))

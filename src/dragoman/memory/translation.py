@@ -7,6 +7,7 @@ the second one writes depends on all names of the first. The tuple of all folds 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -17,7 +18,7 @@ from dragoman.core.caches import with_encoded_tools
 from dragoman.core.codec import Codec
 from dragoman.core.conversation import RequestShape, same_head
 from dragoman.core.errors import DragomanError
-from dragoman.core.fold import Fold, FoldRun, Restart, end, feed
+from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, begin, end, feed
 from dragoman.core.jsontext import CUT, CUT_TEXT, TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Request, Wire
@@ -26,8 +27,10 @@ from dragoman.core.token_estimate import TallyRun
 from dragoman.dialects.engine.dialect import RenderHistory
 from dragoman.memory.checkpoints import Checkpoint
 from dragoman.memory.conversation_memory import Found, Reading
-from dragoman.pipeline import Facts, LossOrder, Pipeline, Prepared, Writing, collect, find_run
+from dragoman.pipeline import LossOrder, Pipeline, Prepared, Writing, collect, find_run
 from dragoman.transforms.identify import IdentifyRun
+
+Facts = tuple[Any, Any]
 
 _POINT, _LOSS = 5_300, 100  # bytes of a checkpoint beside what it holds, and of a loss
 _ID = 400  # bytes for each call of the conversation, in all states
@@ -137,7 +140,6 @@ class _PreparedMemo(Struct, eq=False):
     """`finished` depends on what the folds found. `aliases` are equal facts of other conversations, by id."""
 
     prepared: Prepared
-    order: LossOrder
     writing: Writing
     finished: tuple[tuple[Facts, _FinishedHead], ...] = ()
     aliases: dict[int, tuple[Any, _FinishedHead]] = {}
@@ -255,10 +257,10 @@ class _Translation:
         rest = end(runs, self._rest)
         pipeline, losses, memo = self._pipeline, self._losses, self._memo
         pipeline.ledger.tally = find_run(runs, TallyRun)
-        finished = self._finish(self._made.writing.facts(runs))
+        finished = self._finish(self._facts(runs))
         if memo.changing.items:
             losses.extend(memo.changing)
-        collect(self._made.order, self._runs[1:], losses)
+        collect(self._made.prepared.order, self._runs[1:], losses)
         collect(finished.order, runs, losses)
         if finished.changing.items:
             losses.extend(finished.changing)
@@ -326,6 +328,12 @@ class _Translation:
             kept[place, phase] = (*known, *new)
         return kept
 
+    def _facts(self, runs: Sequence[FoldRun]) -> Facts:
+        """What the other fields need of the messages: of the last run that renders and the first that
+        encodes."""
+        first = len(self._made.writing.rendering)
+        return runs[first - 1].facts(), runs[first].facts()
+
     def _finish(self, facts: Facts) -> _FinishedHead:
         aliases, found = self._made.aliases, facts[1]
         known = aliases.get(id(found))
@@ -345,13 +353,25 @@ class _Translation:
         return None
 
     def _finish_head(self, facts: Facts) -> _FinishedHead:
-        done, changing = self._made.writing.finish([CUT], facts), Losses()
-        wire = self._target.wire(done.wire, changing)
+        writing, codec = self._made.writing, self._pipeline.plan.codec
+        head, order = writing.declare(facts[0])
+        before, after, changing = Losses(), Losses(), Losses()
+        messages = EncodedMessages([CUT], facts[1], partial(_divide, before))
+        wire = codec.conversation.encode_around(head, messages, after, self._pipeline.known_profile)
+        wire = self._target.wire(wire, changing)
         printed = jsontext.encode(with_encoded_tools(wire, self._memo.request.tools))
         front, _, back = printed.partition(CUT_TEXT)
-        finished = _FinishedHead(done.head, wire, _without_empty(done.order), changing, front, back)
+        encoders = range(len(writing.rendering), len(writing.folds))
+        order = _without_empty((*order, before, *encoders, after))
+        finished = _FinishedHead(head, wire, order, changing, front, back)
         self._made.finished = ((facts, finished), *self._made.finished[: _MOST_FINISHED - 1])
         return finished
+
+
+def _divide(before: Losses, losses: Losses) -> None:
+    """What was reported so far comes before the losses of the messages."""
+    before.extend(losses)
+    losses.items.clear()
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -385,7 +405,7 @@ def _prepare_head(memo: _TargetMemo, identified: IdentifyRun, pipeline: Pipeline
     made = memo.prepared.get(key)
     if made is None:
         prepared = pipeline.prepare(memo.request, identified.used, len(memo.folds) - 1)
-        made = _PreparedMemo(prepared, _without_empty(prepared.order), pipeline.write(prepared))
+        made = _PreparedMemo(prepared, Writing(pipeline.plan, prepared, pipeline.known_profile))
         if len(memo.prepared) >= _MOST_PREPARED:
             memo.prepared.clear()
         memo.prepared[key] = made
@@ -395,7 +415,7 @@ def _prepare_head(memo: _TargetMemo, identified: IdentifyRun, pipeline: Pipeline
 def _begin(folds: tuple[Fold, ...], found: Found | None, first: int) -> list[FoldRun]:
     """Some of the folds of a checkpoint, from the one at `first` on, with what was lost before."""
     if found is None:
-        return [fold.begin() for fold in folds]
+        return begin(folds)
     states, lost = found.point.states, found.point.losses
     runs = [fold.begin(states[place]) for place, fold in enumerate(folds, first)]
     for (place, phase), known in lost.items():

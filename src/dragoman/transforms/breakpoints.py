@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.fold import Fold, FoldRun
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Media, Message, Text, ToolResult
+from dragoman.core.model import AnyPart, Media, Message, Request, Text, ToolResult
 from dragoman.transforms.pairing import MessageFacts, facts_of
 
 MOST = 4  # that Anthropic takes and OpenAI writes; an OpenAI client may send those of earlier turns too
@@ -36,11 +36,13 @@ def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
     return replace(part, cache="")
 
 
-def settle_system(system: tuple[Text, ...], taken: bool, losses: Losses) -> tuple[Text, ...]:
-    """The system text with its marks as the upstream takes them."""
-    if not any(text.cache for text in system):
-        return system
-    return tuple([settle(text, taken, losses) if text.cache else text for text in system])
+def settle_system(head: Request, limits: ProtocolLimits) -> tuple[Request, Losses] | None:
+    """With the marks of its system text as the upstream takes them; None where it has none to lose."""
+    if limits.cache_breakpoints or not any(text.cache for text in head.system):
+        return None
+    losses = Losses()
+    system = tuple([settle(text, False, losses) if text.cache else text for text in head.system])
+    return replace(head, system=system), losses
 
 
 class LatestMarks(Fold, frozen=True):

@@ -85,20 +85,21 @@ class IdentifyRun(FoldRun):
         return self.ids.union(self.before.client_ids)
 
     def feed(self, items: Sequence[Message], /) -> list[MessageFacts]:
-        return [self._message(message) for message in items]
-
-    def _message(self, message: Message) -> MessageFacts:
         """Most messages have one part."""
-        parts = message.parts
-        if len(parts) == 1 and (only := parts[0]).state is None and not only.cache:
-            if type(only) is Text:
-                return MessageFacts(message)
-            if type(only) is ToolResult:
+        facts: list[MessageFacts] = []
+        for message in items:
+            parts = message.parts
+            only = parts[0] if len(parts) == 1 else None
+            if type(only) is Text and only.state is None and not only.cache:
+                facts.append(MessageFacts(message))
+            elif type(only) is ToolResult and only.state is None and not only.cache:
                 result = self._result(only)
-                return MessageFacts(
-                    message if result is only else replace(message, parts=(result,)), (), (result,)
-                )
-        return self._parts(message)
+                if result is not only:
+                    message = replace(message, parts=(result,))
+                facts.append(MessageFacts(message, (), (result,)))
+            else:
+                facts.append(self._parts(message))
+        return facts
 
     def _parts(self, message: Message) -> MessageFacts:
         parts = message.parts

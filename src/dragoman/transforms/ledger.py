@@ -1,14 +1,14 @@
 """What ties a request to its response: the names, kinds, ids and state of its tool calls.
 
-`Ledger.prepare` gives the request as the upstream takes it; the restorer reads the same ledger on the
-way back. What is needed beyond one exchange travels in ids.
+`prepare_tools` gives the tools as the upstream takes them; the restorer reads the same ledger on the way
+back. What is needed beyond one exchange travels in ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
@@ -32,7 +32,17 @@ from dragoman.schemas.downgrade import can_be_strict, fit
 from dragoman.transforms import arguments
 from dragoman.transforms.arguments import may_need_repair
 from dragoman.transforms.identify import IdentifyRun
-from dragoman.transforms.tools import Declared, Flattened, Names, names_for, recognise
+from dragoman.transforms.tools import Declared, Flattened, Names, flatten, names_for, recognise
+
+
+class PreparedTools(Struct, frozen=True, eq=False):
+    """`tools` are those of a request under names and with schemas as the upstream takes them, and `fitted`
+    what was lost by that; `names` are all of the conversation."""
+
+    flattened: Flattened
+    names: Names
+    tools: tuple[AnyTool, ...]
+    fitted: Losses
 
 
 class Ledger:
@@ -59,9 +69,10 @@ class Ledger:
         self._estimate: int | None = None  # of the input tokens
         self._names = names_for((), upstream)
 
-    def adopt(self, prepared: Request, flattened: Flattened, names: Names, identified: IdentifyRun) -> None:
+    def adopt(self, prepared: Request, tools: PreparedTools, identified: IdentifyRun) -> None:
         """What ties the response to its request."""
-        self.prepared, self._names, self.declared = prepared, names, flattened.declared
+        flattened = tools.flattened
+        self.prepared, self._names, self.declared = prepared, tools.names, flattened.declared
         self._checkers, self._usual = flattened.checkers, flattened.usual
         self._identified, self.calls = identified, identified.calls
 
@@ -136,24 +147,27 @@ class Ledger:
         return alike[0] if len(alike) == 1 else None
 
 
-def fit_head(
-    head: Request, flattened: Flattened, used: Iterable[str], schema_field: str, losses: Losses
-) -> tuple[Request, Names]:
-    """A request, without its messages, with the names and schemas that the upstream takes; `used` are the
-    names of calls in the conversation."""
-    wanted = dict.fromkeys((*flattened.names, *used))
-    if head.tool_choice:
-        wanted.update(dict.fromkeys(head.tool_choice.names))
-    names = names_for(tuple(wanted), flattened.limits)
-    tools = _fit(head.tools, losses, flattened, names, schema_field)
-    choice = _choice(head.tool_choice, flattened, names)
-    return replace(head, tools=tools, tool_choice=choice), names
+@cached_by_tools
+def prepare_tools(
+    tools: tuple[AnyTool, ...], losses: Losses, limits: ProtocolLimits, used: tuple[str, ...], field: str
+) -> PreparedTools:
+    """`used` are names that the conversation calls, and `field` is where the client declares a schema."""
+    fitted = Losses()
+    flattened = flatten(tools, losses, limits)
+    names = names_for(tuple(dict.fromkeys((*flattened.names, *used))), limits)
+    return PreparedTools(flattened, names, _fit(tools, fitted, flattened, names, field), fitted)
 
 
-def _choice(choice: ToolChoice | None, flattened: Flattened, names: Names) -> ToolChoice | None:
+def fit_head(head: Request, prepared: PreparedTools) -> Request:
+    """`head` without messages, with its tools as the upstream takes them."""
+    choice = head.tool_choice
+    if choice and choice.names:
+        choice = _choice(choice, prepared.flattened, prepared.names)
+    return replace(head, messages=(), tools=prepared.tools, tool_choice=choice)
+
+
+def _choice(choice: ToolChoice, flattened: Flattened, names: Names) -> ToolChoice:
     """The names as the upstream knows them; a list of all the tools is no restriction."""
-    if choice is None or not choice.names:
-        return choice
     if len(choice.names) > 1 and {tool.name for tool in flattened.tools} <= set(choice.names):
         return ToolChoice(choice.mode)
     flat = {tool.name or "": name for (_, name), tool in flattened.declared.items()}

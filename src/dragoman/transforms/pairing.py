@@ -88,7 +88,8 @@ class Pair(Fold, frozen=True):
     holds: bool = False
 
     def begin(self, state: PairState | None = None) -> PairRun:
-        state = state or _NOTHING
+        if state is None:
+            return PairRun(self, _NOTHING, 0, False, False, [], False, {}, set(), ())
         window, number, broken, extras = [*state.window], state.number, state.is_broken, state.has_extras
         return PairRun(self, state, number, broken, extras, window, state.is_sent, {}, set(), ())
 

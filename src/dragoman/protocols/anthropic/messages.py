@@ -167,7 +167,9 @@ class EncodeForeign(Fold, frozen=True):
     fills: bool = True
 
     def begin(self, state: _OrderState | None = None) -> FoldRun:
-        state = state or _UNWRITTEN
+        if state is None:
+            unwritten = (), True, None, False, (), "", True, (), False
+            return _OrderedWriter(self, *unwritten, {}, None, None, [], Losses())
         return _OrderedWriter(
             self,
             state.system,
@@ -217,7 +219,6 @@ class _OrderState(Struct, frozen=True, gc=False):
     facts: ForeignFacts | None = None
 
 
-_UNWRITTEN = _OrderState()
 # Phases of losses, after those of the text in front; the last one has those of a conversation in order
 _FITTED, _ENDED, _PLACED, _BOUNDED, _WRITTEN, _IN_TURN = range(1, 7)
 
