@@ -251,9 +251,11 @@ class Pipeline:
         tools = prepare_tools(head.tools, flat, upstream, names, client.schema_field)
         if flat.items:
             order.insert(first, flat)
-        if codec.name != client.protocol and (marked := breakpoints.settle_system(head, upstream)):
-            head, settled = marked
-            order.insert(-1, settled)
+        if head.system and codec.name != client.protocol and not upstream.cache_breakpoints:
+            settled = Losses()
+            head = breakpoints.unmark_system(head, settled)
+            if settled.items:
+                order.insert(-1, settled)
         if tools.fitted.items:
             order.append(tools.fitted)
         return Prepared(fit_head(head, tools), tools, tuple(order))

@@ -143,9 +143,11 @@ class Fields:
 
     def read(self, table: Mapping[str, tuple[str, Reading]]) -> dict[str, Any]:
         """Those fields of `table` that the wire has, each read in its way, under its neutral name."""
-        return {
-            name: read(self, key) for key, (name, read) in [(k, table[k]) for k in self.rest if k in table]
-        }
+        values: dict[str, Any] = {}
+        for key in [*self.rest]:  # to read is to take
+            if entry := table.get(key):
+                values[entry[0]] = entry[1](self, key)
+        return values
 
     def path(self, key: str) -> str:
         return f"{self.where}.{key}" if self.where else key

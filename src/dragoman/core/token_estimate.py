@@ -73,7 +73,8 @@ def estimate_tokens(request: Request, tally: TallyRun | None = None) -> int:
         tally = TallyRun(_NOTHING)
         tally.feed(request.messages)
     characters, tokens = tally.state()
-    characters += sum(len(part.text) for part in request.system)
+    for text in request.system:
+        characters += len(text.text)
     for tool in request.tools:
         if isinstance(tool, ToolDeclaration):
             schema = len(tool.name) + len(jsontext.encode(tool.parameters or {}))

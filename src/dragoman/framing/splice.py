@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter, methodcaller
 
 from dragoman.core import jsontext
 from dragoman.core.codec import Codec
@@ -30,6 +31,7 @@ Translate = Callable[[bytes], tuple[Sequence[Event], list[bytes]]]
 Hole = tuple[bytes, Callable[[bytes, int], re.Match[bytes] | None]]  # what stands before it, what fills it
 
 _TRIES = 8
+_HELD, _FLOWS = attrgetter("held"), methodcaller("flows")
 _WINDOW, _KEY = 16_384, 16  # bytes that are split at once, and at what: a short search is a quick one
 _SHORT = 4096  # bytes of an event that is held back until it is whole
 _QUOTE, _BACKSLASH, _LINE_ENDS = 34, 92, b"\r\n"
@@ -99,6 +101,10 @@ class DeltaSplice:
                     return b"".join((self._opening, text, self._closing))
                 self._number += 1
                 return b"%b%b%b%d%b" % (self._opening, text, self._middle, self._number, self._closing)
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Any number of events, of any kind."""
         out: list[bytes] = []
         at = 0
         while True:
@@ -165,6 +171,11 @@ class DeltaSplice:
             return texts, at + len(texts) * self._frame_size + size, False
         if not is_same_frame:
             del texts[[piece.endswith(tail) for piece in pieces].index(False) :]
+        return self._take(texts, at)
+
+    def _take(self, texts: list[bytes], at: int) -> tuple[list[bytes], int, bool]:
+        """The first of `texts`, up to one that has to be translated."""
+        special = self._special.search if self._special else None
         spliced: list[bytes] = []
         for text in texts:
             if not text or not _any(text):  # this is no text: the event has another frame
@@ -224,53 +235,51 @@ class DeltaSplice:
     def _translated(self, data: bytes, framed: bool) -> bytes:
         """`framed`: it has the known frame."""
         self.catch_up()
-        whole, held = self._between, [stage.held for stage in self._stages]
-        events, out = self._translate(data)
+        whole, held = self._between, sum(map(_HELD, self._stages))
+        events, pieces = self._translate(data)
+        out = b"".join(pieces)
         self._between, self._ready, self._simple = data.endswith(_ENDS), False, False
         if not events and not self._between:  # half an event changes nothing
-            return b"".join(out)
-        collected = not events and [stage.held for stage in self._stages] != held
+            return out
+        self._forget(framed, events)
+        if self._number is not None:
+            self._number += len(pieces)
+        begins = bool(pieces) and not self._begun
+        self._begun |= begins
+        if self._between and all(map(_FLOWS, self._stages)):
+            alone = len(events) == 1 or (not events and sum(map(_HELD, self._stages)) != held)
+            if alone and whole and self._tries and not (framed or begins):
+                self._tries -= 1
+                self._known |= len(pieces) < 2 and self._learn(data, events, out)
+            self._ready = self._known
+            self._simple = self._known and self._is_simple
+        return out
+
+    def _forget(self, framed: bool, events: Sequence[Event]) -> None:
+        """Another frame may mean another section of the part, on which the next text depends."""
         if not framed or not all(map(_continues, events)):
-            # another frame may mean another section of the part, on which the next text depends
             self._known = False
             if PartStart in map(type, events):
                 self._tries = _TRIES
-        if self._number is not None:
-            self._number += len(out)
-        begins = bool(out) and not self._begun
-        self._begun |= begins
-        if self._between and all(stage.flows() for stage in self._stages):
-            if whole and not (framed or begins) and self._tries and (collected or len(events) == 1):
-                self._tries -= 1
-                event = events[0] if events else None
-                text = event.text if type(event) is PartDelta else ""
-                if len(out) < 2 and self._learn(data, text, b"".join(out)):
-                    self._known = True
-            self._ready = self._known
-            self._simple = self._known and self._is_simple
-        return b"".join(out)
 
-    def _learn(self, data: bytes, text: str, out: bytes) -> bool:
-        """Find the frames around `text` in an event and in what became of it; both are empty where it is held
-        back."""
+    def _learn(self, data: bytes, events: Sequence[Event], out: bytes) -> bool:
+        """Find the frames around a text in an event and in what became of it; there are no events, and `out`
+        is empty, where it is held back."""
+        event = events[0] if events else None
+        text = event.text if type(event) is PartDelta else ""
         if not text and not out:
             text = self._text_of(jsontext.decode_object(data[data.find(b"{") :]) or {})
         quoted = jsontext.encode(text)
-        opening, found, closing = out.partition(quoted)
-        if not text or (out and (not found or quoted in closing)):
+        opening, _, closing = out.partition(quoted)
+        if not text or (out and out.count(quoted) != 1):
+            return False
+        number = re.search(rb"%b:(\d+)" % self._numbered, closing) if self._numbered else None
+        if out and self._numbered and not number:
             return False
         place = self._place(data, text, quoted)
-        number = re.search(rb"%b:(\d+)" % self._numbered, closing) if self._numbered else None
-        if not place or (out and self._numbered and not number):
+        if not place:
             return False
-        start, stop = place
-        self._holes_before, self._before = self._holes(data[:start])
-        self._holes_after, self._after = self._holes(data[stop:])
-        key = self._before[-_KEY:]
-        self._key = key if (self._after + self._before).count(key) == 1 else self._before
-        self._head = self._before.removesuffix(self._key)
-        self._tail, self._frame_size = self._after + self._head, len(self._before) + len(self._after)
-        self._special = _examined(tuple([stage.special for stage in self._stages if stage.special]))
+        self._keep_frame(data[: place[0]], data[place[1] :])
         self._opening, self._closing, self._number = opening + b'"', b'"' + closing, None
         self._joint = self._closing + self._opening if out else b""
         self._is_simple = bool(out) and not (self._holes_before or self._holes_after or self._special)
@@ -278,6 +287,16 @@ class DeltaSplice:
             self._middle, self._closing = b'"' + closing[: number.start(1)], closing[number.end(1) :]
             self._number = int(number[1])
         return True
+
+    def _keep_frame(self, before: bytes, after: bytes) -> None:
+        """What stands around the text of an upstream's event."""
+        self._holes_before, self._before = self._holes(before)
+        self._holes_after, self._after = self._holes(after)
+        key = self._before[-_KEY:]
+        self._key = key if (self._after + self._before).count(key) == 1 else self._before
+        self._head = self._before.removesuffix(self._key)
+        self._tail, self._frame_size = self._after + self._head, len(self._before) + len(self._after)
+        self._special = _examined(tuple([stage.special for stage in self._stages if stage.special]))
 
     def _place(self, data: bytes, text: str, quoted: bytes) -> tuple[int, int] | None:
         """Where in an event its text stands."""

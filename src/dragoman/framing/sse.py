@@ -73,7 +73,8 @@ class Decoder:
             if not line:
                 if self._data:
                     name = self._event.decode("utf-8", "replace")
-                    frames += [Frame(name, data) for data in _texts(self._data)]
+                    for data in _texts(self._data):
+                        frames.append(Frame(name, data))
                     self._data = []
                 self._event = b""
             elif line.startswith(b"data:"):

@@ -31,6 +31,7 @@ from msgspec import Raw, Struct
 from dragoman.core import jsontext
 from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations, may_hold_key
 from dragoman.core.codec import Codec
+from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import PartlyReadBody
 from dragoman.core.fold import Fold
 from dragoman.core.jsontext import CUT, CUT_TEXT
@@ -212,14 +213,13 @@ class ConversationMemory:
         """The body as far as it is unknown; None: too little is known."""
         if not _SMALLEST <= len(data) <= self.max_bytes // 4:
             return None
-        caller, conversation = (scope, client.name), client.conversation
-        field = conversation.field
+        caller, field = (scope, client.name), client.conversation.field
         head = self._known_head(caller, data)
         start = len(head.front) - 1 if head else jsontext.find_array(data, field)
         if start < 0:
             return None
         with self._lock:
-            if self._messages.footprint.size + self._head_footprint.size > self.max_bytes:
+            if self.size > self.max_bytes:
                 self._make_room()
             place, learns = self._messages.look_up(caller, data, start)
             learns_head = head is None and self._learns_head(caller)
@@ -237,23 +237,24 @@ class ConversationMemory:
                 listed = text if head else jsontext.split_object(text)[field]
                 ends = _ends(jsontext.split_array(listed)[1:], data, position)
                 if learns_head:
-                    end = _skip_white(data, ends[-1] if ends else start + 1)
-                    fields = {**body, field: None}
-                    self._propose_head(caller, reading, data[: start + 1], data[end:], fields)
+                    self._propose_head(caller, reading, field, ends[-1] if ends else start + 1)
                 if learns:
-                    ends, repeats = ends[:-1][:_MOST_LEARNT], conversation.repeats
-                    fresh = [i for i in range(len(ends)) if not repeats(wires[i])] if repeats else []
-                    reading.prefix = self._learn(
-                        caller, NewMessages(data, start, position, ends, fresh, place)
-                    )
+                    ends = ends[:-1][:_MOST_LEARNT]
+                    fresh = _fresh(client.conversation, wires[: len(ends)])
+                    new = NewMessages(data, start, position, ends, fresh, place)
+                    reading.prefix = self._learn(caller, new)
             if place:
-                prefix = reading.prefix = reading.prefix or self._prefix_at(place)
-                if prefix.fresh:
-                    known = [prefix.wire(i) for i in prefix.fresh if i < reading.known]
-                    body[field] = [*known, *wires]
+                self._restore_fresh(reading, field, place)
         except (ValueError, *jsontext.MALFORMED):
             return None  # whoever reads it in full finds the error
         return reading
+
+    def _restore_fresh(self, reading: Reading, field: str, place: PrefixMatch) -> None:
+        """Put known entries back that somebody looks at in each request."""
+        prefix = reading.prefix = reading.prefix or self._prefix_at(place)
+        if prefix.fresh:
+            known = [prefix.wire(i) for i in prefix.fresh if i < reading.known]
+            reading.fields[field] = [*known, *reading.wires]
 
     def keep(self, prefix: MessagePrefix, folds: tuple[Fold, ...], entry: CacheEntry) -> None:
         with self._lock:
@@ -353,10 +354,13 @@ class ConversationMemory:
                 self._drop_heads()
         return heads.is_due()
 
-    def _propose_head(self, key: Hashable, reading: Reading, front: bytes, tail: bytes, fields: Wire) -> None:
-        """Tools that are not in their cache are still to be learnt themselves."""
+    def _propose_head(self, key: Hashable, reading: Reading, field: str, end: int) -> None:
+        """The array of the messages ends at `end`. Tools that are not in their cache are still to be learnt
+        themselves."""
+        fields, data = {**reading.fields, field: None}, reading.data
         if not fields.get("tools") or type(fields["tools"]) is CachedDeclarations:
-            reading.head = KnownHead(front, tail, fields, Footprint())
+            tail = data[_skip_white(data, end) :]
+            reading.head = KnownHead(data[: reading.start + 1], tail, fields, Footprint())
             reading.head.footprint.add(2 * reading.head.length + _HEAD)
             reading.keep_head = partial(self._keep_head, key)
 
@@ -376,6 +380,12 @@ class ConversationMemory:
         """Forget the heads of the caller who has had no new one for the longest time."""
         for head in self._heads.popitem(last=False)[1].known:
             head.footprint.drop()
+
+
+def _fresh(conversation: RequestShape, entries: Sequence[Any]) -> list[int]:
+    """Which entries others than their decoder look at, so that each request gets them."""
+    repeats = conversation.repeats
+    return [i for i, entry in enumerate(entries) if not repeats(entry)] if repeats else []
 
 
 def _ends(entries: Sequence[Raw], data: bytes, position: int) -> list[int]:

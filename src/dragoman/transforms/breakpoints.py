@@ -36,13 +36,10 @@ def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
     return replace(part, cache="")
 
 
-def settle_system(head: Request, limits: ProtocolLimits) -> tuple[Request, Losses] | None:
-    """With the marks of its system text as the upstream takes them; None where it has none to lose."""
-    if limits.cache_breakpoints or not any(text.cache for text in head.system):
-        return None
-    losses = Losses()
+def unmark_system(head: Request, losses: Losses) -> Request:
+    """Its system text for an upstream that takes no marks."""
     system = tuple([settle(text, False, losses) if text.cache else text for text in head.system])
-    return replace(head, system=system), losses
+    return replace(head, system=system) if losses.items else head
 
 
 class LatestMarks(Fold, frozen=True):

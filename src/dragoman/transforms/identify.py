@@ -172,12 +172,7 @@ class IdentifyRun(FoldRun):
 
     def _open(self, call: ToolCall, before: list[AnyPart]) -> ToolCall:
         """The id as the upstream gave it; state and reasoning that travelled inside go to their places."""
-        opened = call_ids.unwrap(call.id, self.fold.client)
-        if opened is None and MAGIC in call.id:  # Kimi Code cuts ids to 64 characters
-            why = "The client changed the id, which carried opaque state. The state is gone."
-            self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
-        if call.state and not call.state.data and call.state.id and (opened is None or not opened.carries):
-            opened = call_ids.unwrap(call.state.id, self.fold.client) or opened
+        opened = self._unwrap(call)
         if opened is None:
             return call
         state, origin = opened.state, self.fold.origin
@@ -187,6 +182,16 @@ class IdentifyRun(FoldRun):
         if opened.carries:
             before[:] = call_ids.with_thoughts(before, opened, call.where)
         return replace(call, id=opened.id, state=(state if state and state.data else None) or call.state)
+
+    def _unwrap(self, call: ToolCall) -> call_ids.CallId | None:
+        """What the id of a call holds, or that in its signature."""
+        opened = call_ids.unwrap(call.id, self.fold.client)
+        if opened is None and MAGIC in call.id:  # Kimi Code cuts ids to 64 characters
+            why = "The client changed the id, which carried opaque state. The state is gone."
+            self.losses.dropped(f"{call.where or call.name}.id", why, "call.id")
+        if call.state and not call.state.data and call.state.id and (opened is None or not opened.carries):
+            return call_ids.unwrap(call.state.id, self.fold.client) or opened
+        return opened
 
     def _result(self, result: ToolResult) -> ToolResult:
         id = result.call_id

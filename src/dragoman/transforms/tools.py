@@ -110,23 +110,19 @@ class Flattened:
         self.declared: Declared = {}
         self.checkers: dict[int, Checker | None] = {}  # by the id of a declared tool
         self.usual: dict[str, bool] = {}  # plain functions whose arguments need no repair
+        self.names: dict[str, None] = {}  # of the declarations among them
         self.tools: list[AnyTool] = []
-        searchable = not limits.deferred_tools and any(_is_search(tool) for tool in tools)
         for tool in tools:
-            self._add(tool, searchable, losses)
-        self.names = dict.fromkeys([tool.name for tool in self.tools if isinstance(tool, ToolDeclaration)])
-
-    def _add(self, tool: AnyTool, searchable: bool, losses: Losses) -> None:
-        if isinstance(tool, HostedTool):
-            self._add_hosted(tool, losses)
-            return
-        if tool.deferred and not self.limits.deferred_tools:
-            if not searchable:
+            if isinstance(tool, HostedTool):
+                self._add_hosted(tool, losses)
+            elif not tool.deferred or limits.deferred_tools:
+                self._declare(tool, _flat(tool, limits, losses), losses)
+            elif any(map(_is_search, tools)):
+                loaded = replace(tool, deferred=False)
+                self._declare(loaded, _flat(loaded, limits, losses), losses)
+            else:
                 why = f"{tool.name} is deferred. It is sent once it has been loaded."
                 losses.changed(tool.where, why, "tool.deferred")
-                return
-            tool = replace(tool, deferred=False)
-        self._declare(tool, self._flat(tool, losses), losses)
 
     def _declare(self, tool: AnyTool, flat: ToolDeclaration, losses: Losses) -> None:
         key = (flat.namespace, flat.name)
@@ -136,6 +132,7 @@ class Flattened:
             return
         self.declared[key] = tool
         self.tools.append(flat)
+        self.names[flat.name] = None
 
     def _add_hosted(self, tool: HostedTool, losses: Losses) -> None:
         known = tool.function or _KNOWN.get(tool.kind)
@@ -149,16 +146,17 @@ class Flattened:
             tool, ToolDeclaration(tool.name or tool.kind, description, parameters, where=tool.where), losses
         )
 
-    def _flat(self, tool: ToolDeclaration, losses: Losses) -> ToolDeclaration:
-        if tool.namespace and not self.limits.namespaces:
-            tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
-        if tool.kind == "custom" and not self.limits.custom_tools:
-            why = f"The freeform tool {tool.name} was declared as a function with one string."
-            losses.changed(tool.where, why, "tool.custom")
-            tool = replace(
-                tool, kind="function", description=_describe(tool), parameters=deepcopy(_INPUT), grammar=None
-            )
-        return tool
+
+def _flat(tool: ToolDeclaration, limits: ProtocolLimits, losses: Losses) -> ToolDeclaration:
+    if tool.namespace and not limits.namespaces:
+        tool = replace(tool, name=flat_name(tool.namespace, tool.name), namespace="")
+    if tool.kind == "custom" and not limits.custom_tools:
+        why = f"The freeform tool {tool.name} was declared as a function with one string."
+        losses.changed(tool.where, why, "tool.custom")
+        tool = replace(
+            tool, kind="function", description=_describe(tool), parameters=deepcopy(_INPUT), grammar=None
+        )
+    return tool
 
 
 def flatten_result(result: ToolResult, limits: ProtocolLimits) -> ToolResult:

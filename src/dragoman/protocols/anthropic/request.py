@@ -74,7 +74,8 @@ def decode_head(body: Wire, losses: Losses) -> Request:
     extras = fields.rest.copy()
     if withheld:
         extras[_WITHHELD] = withheld
-    tools = decode_servers(fields, tools, losses)
+    if "mcp_servers" in body:
+        tools = decode_servers(fields, tools, losses)
     settings = decode_settings(fields, losses)
     edits = decode_edits(fields, losses) if "context_management" in body else None
     compaction = decode_compaction(body) if "compaction" in body else None

@@ -289,10 +289,12 @@ _COUNTS_OF_A_ROUND = (
 def encode_final_usage(usage: Usage, requests: Wire | None = None, rounds: Sequence[RoundUsage] = ()) -> Wire:
     """The counts that the last event of a stream repeats."""
     wire = encode_usage(usage, requests, rounds)
-    return {name: value for name, value in wire.items() if name not in _AT_THE_START}
+    for name in _AT_THE_START:
+        wire.pop(name, None)
+    return wire
 
 
-_AT_THE_START = frozenset({"cache_creation", "service_tier", "inference_geo", "speed"})
+_AT_THE_START = "cache_creation", "service_tier", "inference_geo", "speed"
 
 
 def encode_id(id: str) -> str:

@@ -40,8 +40,8 @@ SPELLING = {
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
-    effort, output = _decode_output_config(fields, losses)
-    budget, shown = _decode_thinking(fields, losses)
+    effort, output = _decode_output_config(fields, losses) if _OUTPUT & fields.rest.keys() else (None, None)
+    budget, shown = _decode_thinking(fields, losses) if "thinking" in fields.rest else (None, None)
     if budget == 0 and effort is not None:
         why = f"In other protocols a model that does not think takes no effort {effort}."
         losses.dropped("output_config.effort", why, "setting.effort")
@@ -57,6 +57,9 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
         user=user,
         **fields.read(_READ),
     )
+
+
+_OUTPUT = frozenset({"output_config", "output_format"})
 
 
 def encode_settings(

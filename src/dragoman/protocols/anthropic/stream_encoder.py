@@ -157,8 +157,9 @@ class StreamEncoder:
         if self._fresh:
             self._fresh = False
             part = self._part  # what begins otherwise is whole: an Anthropic input is an object
-            cut = isinstance(part, ToolCall) and is_broken(part, delta.text)
-            if not cut and not is_begun_object(delta.text):
+            if not is_begun_object(delta.text) and not (
+                type(part) is ToolCall and is_broken(part, delta.text)
+            ):
                 delta = replace(delta, text=wrap_raw(delta.text))
         start = () if self._open or self._part is None else self._open_block(_empty_block(self._part))
         if self._refusal is not None and isinstance(self._part, Refusal):
@@ -228,21 +229,27 @@ class StreamEncoder:
         return _frame({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _end(self, event: ResponseEnd) -> Iterable[Frame]:
-        requests = count_requests(self._foreign)
-        search: tuple[Wire, ...] = ()
-        if not requests:
+        requests = count_requests(self._foreign) if self._foreign else None
+        blocks: list[Frame] = []
+        if self._cited and not requests:
             search = encode_search(self._id, self._cited, self._request, self._losses)
             requests = count_requests(search)
-        blocks = [frame for block in search for frame in (*self._filled_block(block), self._block_stop())]
+            for block in search:
+                blocks += (*self._filled_block(block), self._block_stop())
         native = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
-        delta |= {key: native[key] for key in ("stop_details", "container") if key in native}
-        beside = {key: value for key, value in native.items() if key in _BESIDE_DELTA}
-        if self._extras is None:
-            done = encode_management(self._request)
-            delta |= {key: value for key, value in done.items() if key == "stop_reason"}
-            beside |= {key: value for key, value in done.items() if key in _BESIDE_DELTA}
+        beside: Wire = {}
+        for key in _IN_DELTA:
+            if key in native:
+                delta[key] = native[key]
+        done = encode_management(self._request) if self._extras is None else {}
+        if "stop_reason" in done:
+            delta["stop_reason"] = done["stop_reason"]
+        for said in (native, done):
+            for key in said:
+                if key in _BESIDE_DELTA:
+                    beside[key] = said[key]
         usage = native.get("usage") or self._final_usage(event, requests)
         end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
@@ -257,7 +264,8 @@ class StreamEncoder:
         return wire
 
 
-_BESIDE_DELTA = frozenset({"context_management", "input_transformations"})
+_IN_DELTA = "stop_details", "container"
+_BESIDE_DELTA = "context_management", "input_transformations"
 
 
 def _empty_block(part: AnyPart) -> Wire:

@@ -237,11 +237,11 @@ def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -
 
     `nested`: whether the model takes media inside a result at all.
     """
+    answer: Wire = {"id": result.call_id} if result.call_id else {}
+    if name:
+        answer["name"] = name
     only = result.content[0] if len(result.content) == 1 else None
     if type(only) is Text and not is_native(result):  # the usual result; what follows gives the same
-        answer: Wire = {"id": result.call_id} if result.call_id else {}
-        if name:
-            answer["name"] = name
         answer["response"] = encode_answer(only.text, result.failed)
         return [{"functionResponse": answer}]
     extras = own(result.extras, PROTOCOL_NAME)
@@ -250,9 +250,6 @@ def encode_result(result: ToolResult, name: str, nested: bool, losses: Losses) -
     media = [item for item in result.content if not isinstance(item, Text)]
     inside = [item for item in media if nested and _fits(item)]
     beside = [item for item in media if not (nested and _fits(item))]
-    answer = {"id": result.call_id} if result.call_id else {}
-    if name:
-        answer["name"] = name
     answer |= rest
     if not _is_unchanged(rest.get("response"), result):
         answer["response"] = _encode_answer_of(result, bool(inside), losses)

@@ -158,19 +158,26 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     native = own(request.extras, PROTOCOL_NAME).get("toolConfig")
     config: Wire = dict(native) if is_object(native) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
-    strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
-    if request.tool_choice and (functions or is_native(request.tool_choice)):
-        config["functionCallingConfig"] = _encode_mode(request.tool_choice, strict)
-    elif functions and strict and not is_native(request):
-        config["functionCallingConfig"] = {"mode": "VALIDATED"}
-    elif request.tool_choice and request.tool_choice.mode == "required":
-        losses.dropped("tool_choice", "There are no functions to choose from.", "tool.choice")
+    if calling := _encode_calling(request, functions, losses):
+        config["functionCallingConfig"] = calling
     if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
         config["includeServerSideToolInvocations"] = True
     if functions and request.parallel is False:
         why = "Gemini cannot be kept from calling several tools at once."
         losses.dropped("parallel", why, "setting.parallel")
     return {"toolConfig": config} if config or is_object(native) else {}
+
+
+def _encode_calling(request: Request, functions: bool, losses: Losses) -> Wire | None:
+    choice = request.tool_choice
+    strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
+    if choice and (functions or is_native(choice)):
+        return _encode_mode(choice, strict)
+    if functions and strict and not is_native(request):
+        return {"mode": "VALIDATED"}
+    if choice and choice.mode == "required":
+        losses.dropped("tool_choice", "There are no functions to choose from.", "tool.choice")
+    return None
 
 
 def _encode_mode(choice: ToolChoice, strict: bool) -> Wire:

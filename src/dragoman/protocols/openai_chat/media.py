@@ -125,19 +125,28 @@ def encode_media(media: Media, losses: Losses) -> Wire:
             return _wrapped("file", {"file_id": id, **named}, extras)
         case "document", Base64():
             return _wrapped("file", _encode_file(media, losses), extras)
-        case "document", Plain(text):  # an `image_url` or a raw block is refused (G74: bifrost#4832)
-            why = "Chat takes no plain text files. The text stands in the message."
-            losses.changed(media.where, why, "media.document")
-            return text_part(f"{media.name or 'document'}:\n{text}")
-        case "document", Url(url):
-            why = "Chat takes no files by address. The address was sent as text."
-            losses.changed(media.where, why, "media.document")
-            return text_part(f"[document {media.name}: {url}]" if media.name else f"[document: {url}]")
+        case "document", Plain() | Url():
+            return text_part(_document_text(media, losses))
         case _:
             kind = media.media_type or "unknown type"
             why = f"Chat takes no {media.kind} of this form ({kind})."
             losses.dropped(media.where, why, f"media.{media.kind}")
             return text_part(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
+
+
+def _document_text(media: Media, losses: Losses) -> str:
+    """A document that is no file for Chat (an `image_url` or a raw block is refused, G74: bifrost#4832)."""
+    if isinstance(media.source, Plain):
+        why = "Chat takes no plain text files. The text stands in the message."
+        losses.changed(media.where, why, "media.document")
+        return f"{media.name or 'document'}:\n{media.source.text}"
+    why = "Chat takes no files by address. The address was sent as text."
+    losses.changed(media.where, why, "media.document")
+    return (
+        f"[document {media.name}: {_encode_url(media)}]"
+        if media.name
+        else f"[document: {_encode_url(media)}]"
+    )
 
 
 def _encode_url(media: Media) -> str:

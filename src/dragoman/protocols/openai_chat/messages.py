@@ -221,7 +221,8 @@ class _ChatWriter(FoldRun):
             self._add_rest(message, rest)
 
     def _flush(self) -> None:
-        self._answer_tools()
+        if self.last == "tool":
+            self._answer_tools()
         self._write({"role": "user", "content": [*self.shown]})
         self.shown = ()
 
@@ -236,12 +237,13 @@ class _ChatWriter(FoldRun):
         if not is_native(message):
             if not content:
                 return
-            self._answer_tools()
+            if self.last == "tool":
+                self._answer_tools()
         self._write(wire)
 
     def _answer_tools(self) -> None:
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""
-        if self.last == "tool" and self.fold.profile.assistant_after_tool:
+        if self.fold.profile.assistant_after_tool:
             self.losses.invented(
                 "assistant message",
                 "This upstream demands one between a result and the user.",
@@ -318,14 +320,8 @@ def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, loss
     wire: Wire = {"role": "assistant"}
     if native:
         wire |= own(message.extras, PROTOCOL_NAME)
-    refusal_field = native or profile.refusals  # elsewhere a refusal is part of the content
-    texts: list[AnyPart] = []
-    calls: list[ToolCall] = []
-    for part in parts:
-        if type(part) is ToolCall:
-            calls.append(part)
-        elif _is_content(part) or (type(part) is Refusal and not refusal_field):
-            texts.append(part)
+    # elsewhere a refusal is part of the content
+    texts, calls = _divided(parts, () if native or profile.refusals else (Refusal,))
     if texts and (content := encode_texts(texts, profile, losses)):
         wire["content"] = content
     if len(texts) + len(calls) < len(parts):
@@ -337,9 +333,21 @@ def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, loss
         wire |= encode_calls(calls, echoed=True)
         if parts[-len(calls)] is not calls[0]:  # they are not the last parts
             _report_order(parts, losses)
-    if native:
-        return [wire]
-    return [_completed(wire, message, profile, thinks, losses)] if len(wire) > 1 else []
+    if len(wire) > 1 and not native:
+        wire = _completed(wire, message, profile, thinks, losses)
+    return [wire] if len(wire) > 1 or native else []
+
+
+def _divided(parts: Sequence[AnyPart], more: tuple[type, ...]) -> tuple[list[AnyPart], list[ToolCall]]:
+    """The content of a message, with parts of `more` kinds, and its calls."""
+    content: list[AnyPart] = []
+    calls: list[ToolCall] = []
+    for part in parts:
+        if type(part) is ToolCall:
+            calls.append(part)
+        elif _is_content(part) or type(part) in more:
+            content.append(part)
+    return content, calls
 
 
 def _completed(wire: Wire, message: Message, profile: ModelProfile, thinks: bool, losses: Losses) -> Wire:
@@ -366,16 +374,9 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     `legacy`: the client declared `functions` and expects a `function_call`.
     """
     wire: Wire = {**REQUIRED_MESSAGE, "annotations": []} if rest is None else dict(rest)
-    texts = [part for part in parts if _is_content(part) or (type(part) is Text and part.citations)]
-    calls = [part for part in parts if type(part) is ToolCall]
-    first = texts[0] if texts else None
-    if len(texts) == 1 and type(first) is Text and not first.citations and not is_native(first):
-        wire["content"] = first.text
-    elif texts:
-        native = any(is_native(part) or isinstance(part, Foreign) for part in texts)
-        wire["content"] = [encode_part(part, losses) for part in texts] if native else _joined(texts, losses)
-        if annotations := encode_annotations([part for part in texts if type(part) is Text]):
-            wire["annotations"] = annotations
+    texts, calls = _divided(parts, ())
+    if texts:
+        wire |= _encode_said(texts, losses)
     if texts and calls:
         _report_order(parts, losses)
     if len(texts) + len(calls) < len(parts):
@@ -383,6 +384,17 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     if calls:
         wire |= _encode_one(calls, losses) if legacy else encode_calls(calls)
     return wire
+
+
+def _encode_said(texts: Sequence[AnyPart], losses: Losses) -> Wire:
+    """`content` of a reply, and what it cites."""
+    first = texts[0]
+    if len(texts) == 1 and type(first) is Text and not first.citations and not is_native(first):
+        return {"content": first.text}
+    native = any(is_native(part) or isinstance(part, Foreign) for part in texts)
+    content = [encode_part(part, losses) for part in texts] if native else _joined(texts, losses)
+    annotations = encode_annotations([part for part in texts if type(part) is Text])
+    return {"content": content, "annotations": annotations} if annotations else {"content": content}
 
 
 def _encode_one(calls: Sequence[ToolCall], losses: Losses) -> Wire:
@@ -400,9 +412,12 @@ def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses
     """The content of a system or assistant message: a string, or an array where it came as parts."""
     if len(parts) == 1 and type(parts[0]) is Text and not (is_native(parts[0]) or parts[0].cache):
         return parts[0].text
-    if any(is_native(part) or part.cache or not isinstance(part, Text | Refusal) for part in parts):
-        return [encode_part(part, losses) for part in parts]
-    texts = [part for part in parts if isinstance(part, Text | Refusal) and part.text]
+    texts: list[Text | Refusal] = []
+    for part in parts:
+        if not isinstance(part, Text | Refusal) or is_native(part) or part.cache:
+            return [encode_part(part, losses) for part in parts]
+        if part.text:
+            texts.append(part)
     if len(texts) < 2:
         return texts[0].text if texts else ""
     if profile.text_parts:

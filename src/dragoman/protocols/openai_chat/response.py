@@ -99,27 +99,11 @@ def report_logprobs(logprobs: Any, losses: Losses) -> None:
 
 
 def encode_response(response: Response, losses: Losses, request: Request | None = None) -> Wire:
-    parts: list[AnyPart] = []
-    refused = False
-    for part in response.parts:
-        if type(part) is ToolCall and not part.complete and not is_native(part):
-            losses.dropped(part.where or "tool call", _CUT_CALL, "call.incomplete")
-            continue
-        parts.append(part)
-        refused |= type(part) is Refusal
-    legacy = declares_functions(request)
     extras: Wire = dict(response.extras[PROTOCOL_NAME]) if response.extras and is_native(response) else {}
     first, *others = extras.pop("choices", None) or (None,)
     if first and request:  # servers that speak Chat leave fields out, which typed clients require
         first = {"logprobs": None, **first, "message": {**REQUIRED_MESSAGE, **first["message"]}}
-    choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
-    finish = encode_stop(response.stop, refused, legacy, first is not None)
-    if finish or request:
-        choice["finish_reason"] = finish or "stop"
-    if first is None:
-        choice["logprobs"] = None
-    else:
-        choice |= {key: value for key, value in first.items() if key not in choice}
+    choice = _encode_choice(response, first, losses, request)
     body: Wire = {
         "id": encode_id(response.id),
         "object": "chat.completion",
@@ -136,6 +120,24 @@ def encode_response(response: Response, losses: Losses, request: Request | None 
             extras.pop("id", None)  # an empty one; the reply has got an id since
         body |= extras
     return body
+
+
+def _encode_choice(response: Response, first: Wire | None, losses: Losses, request: Request | None) -> Wire:
+    """`first`: the choice that a reply of Chat came with."""
+    parts: list[AnyPart] = []
+    for part in response.parts:
+        if type(part) is ToolCall and not part.complete and not is_native(part):
+            losses.dropped(part.where or "tool call", _CUT_CALL, "call.incomplete")
+        else:
+            parts.append(part)
+    refused, legacy = Refusal in map(type, parts), declares_functions(request)
+    choice: Wire = {"index": 0, "message": encode_reply(parts, first and first["message"], losses, legacy)}
+    finish = encode_stop(response.stop, refused, legacy, first is not None)
+    if finish or request:
+        choice["finish_reason"] = finish or "stop"
+    if first is None:
+        return {**choice, "logprobs": None}
+    return choice | {key: value for key, value in first.items() if key not in choice}
 
 
 def _settled(parts: Sequence[AnyPart], stop: Stop, losses: Losses) -> tuple[AnyPart, ...]:

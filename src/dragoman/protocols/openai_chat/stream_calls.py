@@ -13,8 +13,7 @@ index out, send 0 for every call, count from 1 (G09: vercel/ai#18382, any-llm#11
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from collections.abc import Iterable
 from typing import Any
 
 from dragoman.core import jsontext
@@ -68,15 +67,9 @@ Piece = tuple[
 class CallAssembly:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._calls: list[AssembledCall] = []
+        self.calls: list[AssembledCall] = []
         self._pending: list[AssembledCall] = []  # those of them that may still have to be announced
         self._by_index: dict[Any, AssembledCall] = {}
-
-    def __iter__(self) -> Iterator[AssembledCall]:
-        return iter(self._calls)
-
-    def __len__(self) -> int:
-        return len(self._calls)
 
     def piece(self, entry: Any) -> Piece:
         """Assign one entry of `tool_calls` to its call."""
@@ -115,8 +108,10 @@ class CallAssembly:
             text = ""
         if text:
             call.pieces.append(text)
-        call.state = state = decode_call_state(entry.get("extra_content"), PROTOCOL_NAME) or call.state
-        return call, text, state if "extra_content" in entry else None
+        if "extra_content" not in entry:
+            return call, text, None
+        call.state = decode_call_state(entry["extra_content"], PROTOCOL_NAME) or call.state
+        return call, text, call.state
 
     def legacy(self, function: Wire) -> Piece:
         """A piece of the deprecated `function_call`, of which a reply has one."""
@@ -130,11 +125,19 @@ class CallAssembly:
 
     def waiting(self, before: AssembledCall | None = None) -> Iterable[AssembledCall]:
         """Named calls that have not started; `before`: those ahead of this one."""
-        self._pending = [call for call in self._pending if call.part < 0]
-        return [call for call in takewhile(lambda call: call is not before, self._pending) if call.name]
+        pending, self._pending = self._pending, []
+        waiting: list[AssembledCall] = []
+        passed = False
+        for call in pending:
+            if call.part < 0:
+                self._pending.append(call)
+                passed = passed or call is before
+                if call.name and not passed:
+                    waiting.append(call)
+        return waiting
 
     def report_nameless(self) -> None:
-        for call in self._calls:
+        for call in self.calls:
             if not call.name:
                 self._losses.dropped(
                     call.id or "tool call", "The name of this call never came, so it cannot run.", "call.name"
@@ -154,15 +157,15 @@ class CallAssembly:
 
     def _find_without_index(self, id: str, name: str, text: str) -> AssembledCall:
         if id:
-            return next((call for call in self._calls if call.id == id), None) or self._new(None)
-        last = self._calls[-1] if self._calls else None
+            return next((call for call in self.calls if call.id == id), None) or self._new(None)
+        last = self.calls[-1] if self.calls else None
         if last is None or (name and last.name and name != last.name) or _is_another(last, id, name, text):
             return self._new(None)
         return last
 
     def _new(self, index: Any) -> AssembledCall:
         call = AssembledCall()
-        self._calls.append(call)
+        self.calls.append(call)
         self._pending.append(call)
         if index is not None:
             self._by_index[index] = call

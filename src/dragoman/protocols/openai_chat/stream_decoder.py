@@ -34,7 +34,7 @@ from dragoman.core.events import (
     ResponseStart,
 )
 from dragoman.core.failures import truncated
-from dragoman.core.fields import describe, rows, whole_seconds
+from dragoman.core.fields import describe, rows, whole_seconds, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
@@ -61,22 +61,11 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUI
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
-_KNOWN_DELTA = _EXTENSIONS | frozenset(
-    {
-        "role",
-        "content",
-        "refusal",
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
-        "tool_calls",
-        "function_call",
-        "index",
-        "token_id",
-        "channel",
-        "phase",
-        "status",
-    }
+_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_KNOWN_DELTA = (
+    _EXTENSIONS
+    | _REASONING
+    | word_set("role content refusal tool_calls function_call index token_id channel phase status")
 )
 
 
@@ -103,17 +92,24 @@ def _has_answer(choice: Wire) -> bool:
 
 def delta_text(chunk: Wire) -> str:
     """The text of a chunk that only continues a text, a thought or a call; empty for any other."""
-    delta = _only_delta(chunk)
-    given = [key for key, value in delta.items() if value and key != "role"]
-    if len(given) != 1:
-        return ""
-    text = delta[given[0]] if given[0] in _TEXT_FIELDS else None
-    if given[0] == "tool_calls" and is_array(calls := delta["tool_calls"]) and len(calls) == 1:
-        entry = calls[0]
-        inner = entry.get("function") if is_object(entry) and type(entry.get("index")) is int else None
-        if is_object(inner) and not (entry.get("id") or entry.get("extra_content") or "custom" in entry):
-            text = inner.get("arguments") if not inner.get("name") else None
-    return text if type(text) is str else ""
+    text: Any = None
+    given = 0
+    for key, value in _only_delta(chunk).items():
+        if value and key != "role":
+            given += 1
+            text = value if key in _TEXT_FIELDS else _arguments(value) if key == "tool_calls" else None
+    return text if given == 1 and type(text) is str else ""
+
+
+def _arguments(calls: Any) -> Any:
+    """What the only entry of `tool_calls` adds to a call that has begun."""
+    entry = calls[0] if is_array(calls) and len(calls) == 1 else None
+    if not is_object(entry) or type(entry.get("index")) is not int:
+        return None
+    if entry.get("id") or entry.get("extra_content") or "custom" in entry:
+        return None
+    inner = entry.get("function")
+    return inner.get("arguments") if is_object(inner) and not inner.get("name") else None
 
 
 _TEXT_FIELDS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
@@ -157,6 +153,9 @@ class StreamDecoder:
                 return (PartDelta(self._parts.index, text),)
         if (body.get("error") or frame.event == "error") and self._finish is None:
             return self._fail(body)
+        return self._chunk(body)
+
+    def _chunk(self, body: Wire) -> Iterable[Event]:
         choices = body.get("choices")
         events: list[Event] = [] if self._begun else self._begin(body, choices)
         if choices:
@@ -214,7 +213,8 @@ class StreamDecoder:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, without_alarms(_KNOWN_CHOICE, choice), "choices[0]")
             report_matched_stop(choice, self._losses)
-        report_logprobs(choice.get("logprobs"), self._losses)
+        if logprobs := choice.get("logprobs"):
+            report_logprobs(logprobs, self._losses)
 
     def _delta(self, delta: Wire) -> None:
         """One chunk may hold every kind at once; the order is reasoning, text, calls (G11)."""
@@ -223,7 +223,8 @@ class StreamDecoder:
             self._report(delta, _KNOWN_DELTA, "choices[0].delta")
         # chat.qwen.ai ends so, without finish reason or [DONE]; its phase "think" also ends with this status
         self._finished = delta.get("status") == "finished" and delta.get("phase") != "think"
-        self._reasoning(delta)
+        if not _REASONING.isdisjoint(delta):
+            self._reasoning(delta)
         if content := delta.get("content"):
             self._content(content)
         if refusal := delta.get("refusal"):
@@ -290,7 +291,7 @@ class StreamDecoder:
         self._ended = True
         parts = self._parts
         stop = decode_stop(self._finish or "", self._losses, (REFUSAL,) if parts.refused else ())
-        broken = self._finish is None and any(call.pieces and call.is_broken() for call in parts.calls)
+        broken = self._finish is None and any(call.pieces and call.is_broken() for call in parts.calls.calls)
         parts.close(cut=is_cut(stop) or broken)
         if self._audio:
             self._losses.dropped(
@@ -366,7 +367,7 @@ class OpenParts:
 
     def __bool__(self) -> bool:
         """Whether the reply has any content."""
-        return self._count > 0 or len(self.calls) > 0
+        return self._count > 0 or bool(self.calls.calls)
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -412,7 +413,7 @@ class OpenParts:
         self._close_flow()
         self._start(self.calls.waiting())
         self.calls.report_nameless()
-        for call in self.calls:
+        for call in self.calls.calls:
             if call.part >= 0:
                 self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
         if self._sources:

@@ -338,22 +338,12 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
     items: list[Wire] = []
     orphaned = False
     for group in together(message.parts):
-        match part := group[0]:
-            case Reasoning():
-                item = _encode_past_reasoning(part, losses)
-                orphaned |= item is None
-                items += [item] if item else []
-            case ToolCall():
-                item = encode_call(part, losses)
-                items.append({key: value for key, value in item.items() if key != "id"} if orphaned else item)
-            case ToolResult():
-                items.append(encode_result(part, losses))
-            case Foreign() if ITEM not in (part.extras or ()):
-                items += [part.body] if part.origin == PROTOCOL_NAME else []
-            case _ if ITEM in (part.extras or ()) and not orphaned:
-                items.append(encode_reply(group, losses))
-            case _:
-                items += [item for part in group for item in _encode_short(part, losses)]
+        if isinstance(part := group[0], Reasoning):
+            item = _encode_past_reasoning(part, losses)
+            orphaned |= item is None
+            items += [item] if item else []
+        else:
+            items += _encode_group(group, orphaned, losses)
     if items and items[-1].get("type") == "reasoning" and not any(is_native(part) for part in message.parts):
         losses.dropped(
             message.where,
@@ -362,6 +352,24 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
         )
         items.pop()
     return items
+
+
+def _encode_group(group: list[AnyPart], orphaned: bool, losses: Losses) -> list[Wire]:
+    """Parts that were one item, `orphaned` of the reasoning that it came with."""
+    part = group[0]
+    is_item = ITEM in (part.extras or ())
+    match part:
+        case ToolCall():
+            item = encode_call(part, losses)
+            return [{key: value for key, value in item.items() if key != "id"} if orphaned else item]
+        case ToolResult():
+            return [encode_result(part, losses)]
+        case Foreign() if not is_item:
+            return [part.body] if part.origin == PROTOCOL_NAME else []
+        case _ if is_item and not orphaned:
+            return [encode_reply(group, losses)]
+        case _:
+            return [item for part in group for item in _encode_short(part, losses)]
 
 
 def _encode_past_reasoning(part: Reasoning, losses: Losses) -> Wire | None:

@@ -87,24 +87,25 @@ def encode_part(part: AnyPart, text_type: TextType, losses: Losses) -> tuple[Wir
                 return ({"type": text_type, "text": part.text},)
             return ({"type": "refusal", "refusal": part.text, **rest},)
         case Media():
-            wire = encode_media(part, rest)
-            if wire is not None and part.cache and not is_native(part):
-                wire |= encode_lifetime(part.cache)
-            if wire is not None and (text_type == "input_text" or wire["type"] == "input_audio"):
-                return (wire,)
-            kind = part.media_type or "unknown type"
-            losses.dropped(
-                part.where,
-                f"{PROTOCOL_NAME} takes no {part.kind} of this form ({kind}) here.",
-                f"media.{part.kind}",
-            )
-            notice = Text(f"[{part.kind} of type {part.media_type or 'unknown'} left out]")
-            return _encode_text(notice, text_type, {}, losses)
+            return _encode_media(part, text_type, rest, losses)
         case Foreign():
             return (part.body,) if part.origin == PROTOCOL_NAME else ()
         case _:
             losses.dropped(part.where, f"A message of {PROTOCOL_NAME} cannot hold it.", "part.place")
             return ()
+
+
+def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses) -> tuple[Wire, ...]:
+    wire = encode_media(media, rest)
+    if wire is not None and media.cache and not is_native(media):
+        wire |= encode_lifetime(media.cache)
+    if wire is not None and (text_type == "input_text" or wire["type"] == "input_audio"):
+        return (wire,)
+    kind = media.media_type or "unknown type"
+    why = f"{PROTOCOL_NAME} takes no {media.kind} of this form ({kind}) here."
+    losses.dropped(media.where, why, f"media.{media.kind}")
+    notice = Text(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
+    return _encode_text(notice, text_type, {}, losses)
 
 
 def _decode_text(fields: Fields, losses: Losses) -> Text:

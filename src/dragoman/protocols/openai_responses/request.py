@@ -78,13 +78,8 @@ def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]
 def encode_around(request: Request, messages: EncodedMessages, losses: Losses, profile: ModelProfile) -> Wire:
     ours, facts = is_native(request), messages.facts
     body: Wire = {"model": request.model} if request.model or not (ours or profile.transcript) else {}
-    system = (facts.instructions,) if facts.instructions else request.system
-    if system:
-        body["instructions"] = "\n\n".join(part.text for part in system if part.text)
-        for part in system:
-            if part.cache and not ours:
-                why = "Instructions are one text, which is cached together with the conversation."
-                losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
+    if system := (facts.instructions,) if facts.instructions else request.system:
+        body["instructions"] = _encode_instructions(system, ours, losses)
     if not facts.is_empty or not ours:
         body["input"] = messages.entries if facts.string is None else facts.string
     messages.report(losses)
@@ -99,6 +94,14 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
             extras = {key: value for key, value in extras.items() if key != "parallel_tool_calls"}
         return extras | body
     return body
+
+
+def _encode_instructions(system: tuple[Text, ...], ours: bool, losses: Losses) -> str:
+    for part in system:
+        if part.cache and not ours:
+            why = "Instructions are one text, which is cached together with the conversation."
+            losses.dropped(f"{part.where}.cache", why, "cache.breakpoint")
+    return "\n\n".join(part.text for part in system if part.text)
 
 
 def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:

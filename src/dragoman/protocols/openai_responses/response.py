@@ -280,12 +280,10 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
             item = encode_call(part, losses)
             return item if is_native(part) else {"id": id, "status": "completed", **item}
         case Reasoning():
-            encrypted = seal_state(part.state, PROTOCOL_NAME) if part.state else ""
-            return (
-                encode_reasoning(part, "" if is_native(part) else id, encrypted)
-                if part.text or encrypted or is_native(part)
-                else None
-            )
+            encrypted, native = seal_state(part.state, PROTOCOL_NAME) if part.state else "", is_native(part)
+            if not (part.text or encrypted or native):
+                return None
+            return encode_reasoning(part, "" if native else id, encrypted)
         case Media():
             return _encode_media(part, id, losses)
         case ToolResult():

@@ -53,16 +53,13 @@ def encode_tools(tools: tuple[AnyTool, ...], losses: Losses) -> list[Wire]:
             why = f"{tool.name} is deferred. It is sent once it has been loaded."
             losses.changed(tool.where, why, "tool.deferred")
             continue
-        wire = encode_hosted(tool, losses) if isinstance(tool, HostedTool) else _encode_tool(tool)
-        key = (
-            (tool.namespace, note.get("at")) if isinstance(tool, ToolDeclaration) and tool.namespace else None
-        )
+        is_hosted = isinstance(tool, HostedTool)
+        wire = encode_hosted(tool, losses) if is_hosted else _encode_tool(tool)
+        key = (tool.namespace, note.get("at")) if not is_hosted and tool.namespace else None
         if wire and key and key == open:
             declared[-1]["tools"].append(wire)
-        elif wire and key:
-            declared.append(_encode_namespace(key[0], note, wire))
         elif wire:
-            declared.append(wire)
+            declared.append(_encode_namespace(key[0], note, wire) if key else wire)
         open = key
     return declared
 
