@@ -35,6 +35,7 @@ EQUIVALENT = {
     "LatestMarks without its parameter limits": "the same",
     "LatestMarks without its parameter system_marks": "the same",
     "Identify without its parameter summarise": "a fold before it is there, or not",
+    "Identify without its parameter upstream": "Pair, after it, has the same limits",
     "Identify without its parameter client": "clients of two protocols share no messages",
     "EncodeForeign without content of its state": "what would be made again",
     "EncodeForeign without facts of its state": "the same",

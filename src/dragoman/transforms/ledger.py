@@ -6,7 +6,7 @@ back. What is needed beyond one exchange travels in ids.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,9 +56,7 @@ class Ledger:
     ) -> None:
         self.client, self.upstream, self.origin, self.own, self.losses = client, upstream, origin, own, losses
         self.is_foreign = own != client.protocol
-        self.declared: Declared = {}
-        self._checkers: dict[int, Checker | None] = {}
-        self._usual: dict[str, bool] = {}
+        self._tools = _no_tools(upstream)
         self._identified: IdentifyRun | None = None
         self.calls = 0  # of the conversation so far; an invented id counts on from here
         self.usage: Usage | None = None  # of the reply, once it has ended
@@ -67,13 +65,10 @@ class Ledger:
         self.prepared: Request | None = None  # without its messages
         self.tally: TallyRun | None = None  # of these
         self._estimate: int | None = None  # of the input tokens
-        self._names = names_for((), upstream)
 
     def adopt(self, prepared: Request, tools: PreparedTools, identified: IdentifyRun) -> None:
         """What ties the response to its request."""
-        flattened = tools.flattened
-        self.prepared, self._names, self.declared = prepared, tools.names, flattened.declared
-        self._checkers, self._usual = flattened.checkers, flattened.usual
+        self.prepared, self._tools = prepared, tools
         self._identified, self.calls = identified, identified.calls
 
     @cached_property
@@ -98,21 +93,21 @@ class Ledger:
 
     def restored_name(self, call: ToolCall) -> tuple[ToolCall, AnyTool | None]:
         """`call` under its flat declared name, and the declaration behind it."""
-        flat = self._names.decode(call.name)
-        declared = self.declared.get((call.namespace, flat)) or self._unique(flat)
+        flat, known = self._tools.names.decode(call.name), self._tools.flattened.declared
+        declared = known.get((call.namespace, flat)) or _unique(known, flat)
         if declared is None:
-            meant = recognise(flat, [name for _, name in self.declared])
+            meant = recognise(flat, [name for _, name in known])
             if meant != flat:
                 why = f"The model called {flat}. The declared tool is {meant}."
                 self.losses.changed(call.where or "tool call", why, "call.name")
                 flat = meant
-                declared = self.declared.get((call.namespace, flat)) or self._unique(flat)
+                declared = known.get((call.namespace, flat)) or _unique(known, flat)
         return (call if flat == call.name else replace(call, name=flat)), declared
 
     def is_usual(self, call: ToolCall) -> bool:
         """Whether a whole call needs nothing but its id: a function is called by its declared name, without
         state, with an object as arguments that needs no repair. The other rules would leave it as it is."""
-        usual = self._usual.get(call.name)
+        usual = self._tools.flattened.usual.get(call.name)
         if usual is None:
             usual = self._is_usual_tool(call.name)
         return (
@@ -121,30 +116,33 @@ class Ledger:
             and call.state is None
             and call.complete
             and not call.namespace
-            and call.name == self._names.decode(call.name)
+            and call.name == self._tools.names.decode(call.name)
             and call.arguments.startswith("{")
             and jsontext.is_complete(call.arguments)
         )
 
     def _is_usual_tool(self, name: str) -> bool:
-        tool = self.declared.get(("", name))
+        flattened = self._tools.flattened
+        tool = flattened.declared.get(("", name))
         if type(tool) is not ToolDeclaration:
             return False
         is_plain = tool.kind == "function" and tool.name == name and not tool.namespace
-        self._usual[name] = is_plain and not may_need_repair(self.checker(tool), bool(tool.strict))
-        return self._usual[name]
+        usual = is_plain and not may_need_repair(self.checker(tool), bool(tool.strict))
+        flattened.usual[name] = usual
+        return usual
 
     def checker(self, tool: ToolDeclaration) -> Checker | None:
         """What checks the arguments of calls of a declared tool; made once for cached tools."""
-        known = self._checkers
+        known = self._tools.flattened.checkers
         if id(tool) not in known:
             known[id(tool)] = arguments.checker_of(tool.parameters)
         return known[id(tool)]
 
-    def _unique(self, name: str) -> AnyTool | None:
-        """A namespace that nobody declared says nothing where the name is unique."""
-        alike = [tool for (_, known), tool in self.declared.items() if known == name]
-        return alike[0] if len(alike) == 1 else None
+
+def _unique(declared: Declared, name: str) -> AnyTool | None:
+    """A namespace that nobody declared says nothing where the name is unique."""
+    alike = [tool for (_, known), tool in declared.items() if known == name]
+    return alike[0] if len(alike) == 1 else None
 
 
 @cached_by_tools
@@ -156,6 +154,11 @@ def prepare_tools(
     flattened = flatten(tools, losses, limits)
     names = names_for(tuple(dict.fromkeys((*flattened.names, *used))), limits)
     return PreparedTools(flattened, names, _fit(tools, fitted, flattened, names, field), fitted)
+
+
+@lru_cache(256)
+def _no_tools(limits: ProtocolLimits) -> PreparedTools:
+    return prepare_tools((), Losses(), limits, (), "")
 
 
 def fit_head(head: Request, prepared: PreparedTools) -> Request:

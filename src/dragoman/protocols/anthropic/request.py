@@ -12,7 +12,7 @@ from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
 from dragoman.core.fold import EncodedMessages, Fold
 from dragoman.core.losses import Losses
-from dragoman.core.model import Request, Text, ToolDeclaration, Wire
+from dragoman.core.model import HostedTool, Request, Text, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile
 from dragoman.protocols.anthropic.context_management import decode_compaction, decode_edits
 from dragoman.protocols.anthropic.hosted import decode_servers, encode_servers
@@ -164,7 +164,8 @@ def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wir
     if tools := encode_tools(request.tools, losses, profile, allowed(request.tool_choice)):
         body["tools"] = tools
     body |= encode_choice(request, bool(tools), profile, losses)
-    body |= encode_servers(request.tools, losses)
+    if HostedTool in map(type, request.tools):
+        body |= encode_servers(request.tools, losses)
     if request.stream:
         body["stream"] = True
     return body
