@@ -98,7 +98,7 @@ def decode_head(body: Wire, losses: Losses) -> Request:
 def encode_messages(request: Request, profile: ModelProfile) -> tuple[Fold, ...]:
     if is_native(request):
         return (EncodeNative(),)
-    declares = any(isinstance(tool, ToolDeclaration) for tool in request.tools)
+    declares = ToolDeclaration in map(type, request.tools)
     finds_calls = not declares or bool(allowed(request.tool_choice))
     thinks = request.settings.effort is not None or request.settings.budget is not None
     return (

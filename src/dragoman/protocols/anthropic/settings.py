@@ -67,8 +67,11 @@ def encode_settings(
 ) -> Wire:
     """`body` is what is encoded already: max_tokens and tool_choice. `lacks_thinking`: the turn of the model
     that goes on does not begin with thinking."""
+    settings = request.settings
+    if settings.effort is None and settings.budget is None and not settings.show_reasoning:
+        return _encode_beside_thinking(request, losses, profile, None, False)
     thinking, effort = _encode_thinking(request, body, lacks_thinking, profile, losses)
-    _report_display(request.settings, thinking, losses)
+    _report_display(settings, thinking, losses)
     thinks = thinking is not None and thinking["type"] == "enabled"
     wire = _encode_beside_thinking(request, losses, profile, effort, thinks)
     return {"thinking": thinking, **wire} if thinking else wire
@@ -80,11 +83,13 @@ def _encode_beside_thinking(
     settings = request.settings
     wire: Wire = {}
     config: Wire = {"effort": effort} if effort else {}
-    config |= _encode_output(settings.output, losses)
+    if settings.output is not None:
+        config |= _encode_output(settings.output, losses)
     if config:
         wire["output_config"] = config
     wire |= _encode_sampling(request, thinks, profile, losses)
-    wire |= _encode_stop(settings.stop, losses)
+    if settings.stop:
+        wire |= _encode_stop(settings.stop, losses)
     if settings.user is not None:
         wire["metadata"] = {"user_id": settings.user}
     if settings.service_tier is not None:
@@ -130,9 +135,9 @@ _READ = {
 }
 
 
-def _encode_stop(stop: tuple[str, ...] | None, losses: Losses) -> Wire:
-    taken = [item for item in stop or () if item.strip()]
-    if len(taken) < len(stop or ()):
+def _encode_stop(stop: tuple[str, ...], losses: Losses) -> Wire:
+    taken = [item for item in stop if item.strip()]
+    if len(taken) < len(stop):
         losses.dropped("stop", "Anthropic takes no blank stop sequences.", "setting.stop")
     return {"stop_sequences": taken} if taken else {}
 
@@ -159,8 +164,8 @@ def _decode_output(format: Fields | None, losses: Losses) -> OutputFormat | None
     return None if schema is None else OutputFormat("schema", schema)
 
 
-def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
-    if output is None or output.kind == "text":
+def _encode_output(output: OutputFormat, losses: Losses) -> Wire:
+    if output.kind == "text":
         return {}
     if output.kind == "json":  # encode_request adds JSON_INSTRUCTION to the system text
         why = "Anthropic has no JSON mode without a schema. The prompt asks for JSON."

@@ -53,12 +53,13 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     config = inner(fields, "generationConfig") or opened({}, "generationConfig")
     if config.rest.get("responseModalities") in (["TEXT"], ["text"]):
         del config.rest["responseModalities"]
-    effort, budget, shown = _decode_thinking(config, losses)
+    thinks = "thinkingConfig" in config.rest
+    effort, budget, shown = _decode_thinking(config, losses) if thinks else (None, None, None)
     stop = config.list("stopSequences")
     labels, tier = fields.object("labels"), fields.text("serviceTier").lower()
     settings = Settings(
         stop=None if stop is None else tuple(str(item) for item in stop),
-        output=_decode_output(config, losses),
+        output=None if _OUTPUT.isdisjoint(config.rest) else _decode_output(config, losses),
         effort=effort,
         budget=budget,
         show_reasoning=shown,
@@ -71,6 +72,9 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     return settings
 
 
+_OUTPUT = word_set("responseMimeType responseJsonSchema responseSchema")
+
+
 def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """`generationConfig` and the settings beside it."""
     settings = request.settings
@@ -79,11 +83,14 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
         config["stopSequences"] = list(settings.stop[:_MOST_STOPS])
         if len(settings.stop) > _MOST_STOPS:
             losses.dropped("stop", f"Gemini takes at most {_MOST_STOPS} stop sequences.", "setting.stop")
-    config |= _encode_output(request, profile, losses)
-    if thinking := _encode_thinking(request, profile, losses):
+    if settings.output is not None:
+        config |= _encode_output(request, settings.output, profile, losses)
+    asked = settings.effort is not None or settings.budget is not None or settings.show_reasoning
+    if asked and (thinking := _encode_thinking(request, profile, losses)):
         config["thinkingConfig"] = thinking
     body: Wire = {"generationConfig": config} if config else {}
-    body |= _encode_labels(settings.metadata, losses)
+    if settings.metadata:
+        body |= _encode_labels(settings.metadata, losses)
     if settings.service_tier is not None:
         body |= encode_tier(settings.service_tier, _WRITTEN_TIERS, "Gemini", losses, "serviceTier")
     if settings.store:
@@ -187,9 +194,8 @@ def _decode_output_schema(config: Fields) -> Wire | None:
     return None if schema is None else decode_schema(schema, config.path("responseSchema"))
 
 
-def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
-    output = request.settings.output
-    if output is None or output.kind == "text":
+def _encode_output(request: Request, output: OutputFormat, profile: ModelProfile, losses: Losses) -> Wire:
+    if output.kind == "text":
         return {}
     if any(isinstance(tool, ToolDeclaration) for tool in request.tools) and not profile.combined_tools:
         losses.dropped("output", "The model takes no output format beside functions.", "setting.output")
@@ -200,9 +206,9 @@ def _encode_output(request: Request, profile: ModelProfile, losses: Losses) -> W
     return wire
 
 
-def _encode_labels(metadata: dict[str, Any] | None, losses: Losses) -> Wire:
+def _encode_labels(metadata: dict[str, Any], losses: Losses) -> Wire:
     labels: Wire = {}
-    for key, value in (metadata or {}).items():
+    for key, value in metadata.items():
         if isinstance(value, str):
             labels[key] = value
         else:

@@ -170,14 +170,17 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
 
 def _encode_calling(request: Request, functions: bool, losses: Losses) -> Wire | None:
     choice = request.tool_choice
-    strict = any(isinstance(tool, ToolDeclaration) and tool.strict for tool in request.tools)
     if choice and (functions or is_native(choice)):
-        return _encode_mode(choice, strict)
-    if functions and strict and not is_native(request):
+        return _encode_mode(choice, _are_strict(request.tools))
+    if functions and not is_native(request) and _are_strict(request.tools):
         return {"mode": "VALIDATED"}
     if choice and choice.mode == "required":
         losses.dropped("tool_choice", "There are no functions to choose from.", "tool.choice")
     return None
+
+
+def _are_strict(tools: tuple[AnyTool, ...]) -> bool:
+    return any(isinstance(tool, ToolDeclaration) and tool.strict for tool in tools)
 
 
 def _encode_mode(choice: ToolChoice, strict: bool) -> Wire:

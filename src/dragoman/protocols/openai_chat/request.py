@@ -32,7 +32,7 @@ def decode_head(body: Wire, losses: Losses) -> Request:
         (),
         (),
         decode_tools(fields, losses),
-        decode_choice(fields, losses),
+        decode_choice(fields, losses) if "tool_choice" in body or "function_call" in body else None,
         fields.take("parallel_tool_calls", bool),
         stream=fields.flag("stream"),
         extras={PROTOCOL_NAME: fields.rest.copy()},

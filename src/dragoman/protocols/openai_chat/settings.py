@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from dragoman.core.fields import Fields, GivenSettings, boolean, string
+from dragoman.core.fields import Fields, GivenSettings, boolean, string, word_set
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
@@ -46,12 +46,13 @@ SPELLING = {
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
     values = fields.read(_READ)
+    if _RARE.isdisjoint(fields.rest):
+        return Settings(**_newest(values, fields))
     effort, budget, hidden = _decode_effort(fields, losses)
     shown = _decode_shown(fields, hidden)
     if (seed := fields.integer("random_seed")) is not None:
         values.setdefault("seed", seed)
-    if (most := fields.integer("max_completion_tokens")) is not None:
-        values["max_tokens"] = most
+    values = _newest(values, fields)
     if (user := fields.take("safety_identifier", str)) is not None:
         if values.get("user", user) != user:
             why = f"safety_identifier was sent as the user. {values['user']!r} was left out."
@@ -61,15 +62,30 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     return Settings(output=output, effort=effort, budget=budget, show_reasoning=shown, **values)
 
 
+_RARE = word_set(
+    "reasoning_effort reasoning include_reasoning reasoning_format"
+    " random_seed safety_identifier response_format"
+)
+
+
+def _newest(values: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """`max_completion_tokens` is the newer name."""
+    most = fields.integer("max_completion_tokens")
+    return values if most is None else {**values, "max_tokens": most}
+
+
 def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses: Losses) -> Wire:
     settings = request.settings
-    effort = _encode_effort(request, tools, profile, losses)
+    effort = None
+    if settings.effort is not None or settings.budget is not None or profile.tools_without_reasoning:
+        effort = _encode_effort(request, tools, profile, losses)
     reasons = profile.sampling == "unless_reasoning" and profile.reasons_with(effort)
     wire: Wire = {"reasoning_effort": effort} if effort else {}
     if settings.max_tokens is not None:
         wire[profile.max_tokens_field] = settings.max_tokens
     wire |= _encode_sampling(settings, reasons, losses)
-    wire |= _encode_output(settings.output, losses)
+    if settings.output is not None:
+        wire |= _encode_output(settings.output, losses)
     wire.update(_SAME_NAME(settings))
     if settings.user is not None:
         wire["user"] = encode_user(settings.user, losses)
@@ -230,9 +246,9 @@ def _decode_output(fields: Fields, losses: Losses) -> OutputFormat | None:
     return output
 
 
-def _encode_output(output: OutputFormat | None, losses: Losses) -> Wire:
+def _encode_output(output: OutputFormat, losses: Losses) -> Wire:
     match output:
-        case None | OutputFormat(kind="text"):
+        case OutputFormat(kind="text"):
             return {}
         case OutputFormat(kind="json"):
             return {"response_format": {"type": "json_object"}}
