@@ -150,7 +150,8 @@ class Pipeline:
     @cached_property
     def ledger(self) -> Ledger:
         """Of the request; a response that comes without one has an empty ledger."""
-        return self._new_ledger(self.plan.limits(self.known_profile))
+        limits = self.plan.limits(self.profile or UNKNOWN)
+        return Ledger(self.plan.client, limits, self.plan.origin, self._codec.name, self.losses)
 
     def encode_request(self, request: Request) -> tuple[Request, Wire]:
         """`request` as the upstream takes it: in neutral form, without its messages, and as its wire."""
@@ -165,19 +166,15 @@ class Pipeline:
         runs, paired = self._pair(request)
         identified = find_run(runs, IdentifyRun)
         prepared = self.prepare(request, identified.used, len(runs))
-        ledger, losses, profile, codec = (
-            self.adopt(prepared, identified),
-            self.losses,
-            self.known_profile,
-            self._codec,
-        )
+        ledger, losses, codec = self.adopt(prepared, identified), self.losses, self._codec
+        profile = self.profile or UNKNOWN
         collect(prepared.order, runs, losses)
         writing = Writing(self.plan, prepared, profile)
         runs = begin(writing.rendering if codec.session else writing.folds)
         entries = end(runs, paired)
         ledger.tally = find_run(runs, TallyRun)
         first = len(writing.rendering)
-        head, order = writing.declare(runs[first - 1].facts())
+        head, order = writing.declare(runs[first - 1].facts() if self.plan.dialect else None)
         if order:
             collect(order, runs, losses)
         if codec.session:
@@ -202,17 +199,13 @@ class Pipeline:
 
     def _begin_session(self, session: SessionCodec, request: Request, sent: Request) -> Wire:
         self.session = SessionTurn(session, request, sent)
-        return self._codec.encode_request(self.session.begin(), self.losses, self.known_profile)
+        return self._codec.encode_request(self.session.begin(), self.losses, self.profile or UNKNOWN)
 
     def takes_messages_apart(self, head: Request) -> bool:
         """Whether each message is translated by itself; else all are looked at together."""
         edited = (head.compaction or head.edits is not None) and not self._compacts
         codec = self._codec
         return not edited and codec.session is None
-
-    @property
-    def known_profile(self) -> ModelProfile:
-        return self.profile or UNKNOWN
 
     def prepare_folds(self, head: Request, whole: bool, holds: bool = False) -> tuple[Fold, ...]:
         """What the client's messages pass through first. `whole`: all of them come together. `holds`: nothing
@@ -235,7 +228,7 @@ class Pipeline:
     def prepare(self, head: Request, used: Mapping[str, None], folds: int) -> Prepared:
         """`head` as the upstream takes it; `used` are the names that the conversation calls. `folds` is how
         many `prepare_folds` gave."""
-        client, profile, codec = self.plan.client, self.known_profile, self._codec
+        client, profile, codec = self.plan.client, self.profile or UNKNOWN, self._codec
         upstream = self.plan.limits(profile)
         order: list[Losses | int] = [*range(folds)]
         first = int(profile.images is False)  # what comes before everything but restrictions
@@ -262,7 +255,8 @@ class Pipeline:
 
     def adopt(self, prepared: Prepared, identified: IdentifyRun) -> Ledger:
         """What the response needs of the request."""
-        self.ledger = ledger = self._new_ledger(prepared.tools.flattened.limits)
+        plan, limits = self.plan, prepared.tools.flattened.limits
+        self.ledger = ledger = Ledger(plan.client, limits, plan.origin, self._codec.name, self.losses)
         ledger.adopt(prepared.head, prepared.tools, identified)
         return ledger
 
@@ -301,8 +295,9 @@ class Pipeline:
         stages, framing = self._stages(), framing or client.framing
         reader = EventReader(self.plan.upstream, [Sequencer(), *stages], self.losses)
         stream = TranslatedStream(reader, encoder, framing, self.losses, strict)
-        if framing is self.plan.upstream.framing is SSE and not strict:
-            stream.splice(self._codec, client.codec, stages)
+        if framing is self.plan.upstream.framing is SSE and not strict:  # deltas may pass undecoded
+            skip = getattr(encoder, "skip_numbers", None)
+            stream.splice = DeltaSplice(self._codec, client.codec, stream.translate, stages, skip)
         return stream
 
     def _stages(self) -> list[EventStage]:
@@ -324,9 +319,6 @@ class Pipeline:
         client = self.plan.client
         encode = client.compaction
         return Foreign(client.protocol, encode(summary), summary) if encode else Text(summary)
-
-    def _new_ledger(self, upstream: ProtocolLimits) -> Ledger:
-        return Ledger(self.plan.client, upstream, self.plan.origin, self._codec.name, self.losses)
 
 
 @lru_cache(256)
@@ -529,12 +521,7 @@ class TranslatedStream:
         self._strict: Strictness = strict
         self._framing = framing.encoder()
         self._closed = False
-        self._splice: DeltaSplice | None = None
-
-    def splice(self, upstream: Codec, client: Codec, stages: Sequence[EventStage]) -> None:
-        """Deltas may pass without being decoded, while these stages do not change them."""
-        skip = getattr(self._encoder, "skip_numbers", None)
-        self._splice = DeltaSplice(upstream, client, self._translate, stages, skip)
+        self.splice: DeltaSplice | None = None
 
     @property
     def ended(self) -> bool:
@@ -546,19 +533,19 @@ class TranslatedStream:
         return self._reader.failure
 
     def feed(self, data: bytes) -> bytes:
-        if self._splice:
-            return self._splice.feed(data)
+        if self.splice:
+            return self.splice.feed(data)
         out = self._encode(self._reader.feed(data))
         if self._strict:
             self._losses.refuse(self._strict)
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def _translate(self, data: bytes) -> tuple[Sequence[Event], list[bytes]]:
+    def translate(self, data: bytes) -> tuple[Sequence[Event], list[bytes]]:
         events = self._reader.feed(data)
         return events, self._encode(events)
 
     def close(self) -> bytes:
-        out = self._splice.finish() if self._splice else []
+        out = self.splice.finish() if self.splice else []
         out += self._encode(self._reader.close())
         if self._strict:
             self._losses.refuse(self._strict)
@@ -566,8 +553,8 @@ class TranslatedStream:
 
     def fail(self, failure: Failure) -> bytes:
         """End the stream with `failure`, in the client's protocol."""
-        if self._splice:
-            self._splice.catch_up()
+        if self.splice:
+            self.splice.catch_up()
         return self._finish(self._encode(self._reader.fail(failure)))
 
     def _encode(self, events: Iterable[Event]) -> list[bytes]:
@@ -579,7 +566,7 @@ class TranslatedStream:
         return out
 
     def _finish(self, out: list[bytes]) -> bytes:
-        self._splice = None  # it refers to this stream, and a cycle would wait for the garbage collector
+        self.splice = None  # it refers to this stream, and a cycle would wait for the garbage collector
         if not self._closed:
             self._closed = True
             out += self._framing.close()

@@ -75,9 +75,9 @@ def outcome(pair: Pair, pieces: list[bytes], splices: bool) -> tuple[object, ...
         exchange.request(protocol(pair.client).codec.encode_request(request, Losses()))
     stream = exchange.stream()
     assert isinstance(stream, TranslatedStream)
-    assert stream._splice
+    assert stream.splice
     if not splices:
-        stream._splice = None
+        stream.splice = None
     out = b"".join([*map(stream.feed, pieces), stream.close()])
     losses = sorted(exchange.losses, key=str)  # their order depends on how the bytes were cut
     return out, losses, exchange.usage, exchange.calls, stream.ended, stream.failure
@@ -344,12 +344,12 @@ def translated_events(pair: Pair, events: list[dict[str, Any]]) -> tuple[int, by
     """How many of these events were translated and not spliced, behind a beginning, and what came out."""
     stream = Exchange(pair.client, pair.upstream, pair.dialect).stream()
     assert isinstance(stream, TranslatedStream)
-    assert stream._splice
+    assert stream.splice
     for event in BEGIN[pair.upstream]:
         stream.feed(printed(event, 0))
     translated = list[bytes]()
-    translate = stream._translate
-    stream._splice._translate = lambda data: (translated.append(data), translate(data))[1]
+    translate = stream.translate
+    stream.splice._translate = lambda data: (translated.append(data), translate(data))[1]
     out = stream.feed(b"".join(printed(event, 0) for event in events))
     return len(translated), out
 

@@ -43,28 +43,26 @@ class Pipe:
 
     def __init__(self, stages: Sequence[Stage[Any, Any]]) -> None:
         self._stages = tuple(stages)
-        self._feeds = tuple(stage.feed for stage in stages)
+        self._feeds = tuple([stage.feed for stage in stages])
 
     def feed(self, item: Any, /) -> Sequence[Any]:
-        return _through(self._feeds, (item,))
+        items: Any = (item,)
+        for feed in self._feeds:
+            if items.__class__ is tuple and len(items) == 1:  # nearly always: one event in, one event out
+                items = feed(items[0])
+            elif not (items := [out for item in items for out in feed(item)]):
+                break
+        return tuple(items)
 
     def close(self) -> list[Any]:
         """Close the stages from first to last; what one releases passes through those after it."""
         out: list[Any] = []
         for position, stage in enumerate(self._stages):
-            out += _through(self._feeds[position + 1 :], tuple(stage.close()))
+            held: Iterable[Any] = stage.close()
+            for feed in self._feeds[position + 1 :]:
+                held = [out for item in held for out in feed(item)]
+            out += held
         return out
-
-
-def _through(feeds: tuple[Callable[[Any], Any], ...], items: Any) -> Sequence[Any]:
-    for feed in feeds:
-        if items.__class__ is tuple and len(items) == 1:  # nearly always: one event in, one event out
-            items = feed(items[0])
-        else:
-            items = [out for item in items for out in feed(item)]
-            if not items:
-                break
-    return tuple(items)
 
 
 def pipe(*stages: Stage[Any, Any]) -> Pipe:
@@ -179,10 +177,6 @@ def same_path(path: str) -> Callable[[str, bool], str]:
     return lambda model, stream: path
 
 
-def no_headers(body: Wire) -> dict[str, str]:
-    return {}
-
-
 class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
@@ -197,7 +191,7 @@ class Http(Struct, frozen=True, kw_only=True):
     address: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None  # (options, environment)
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
-    headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
+    headers_for: Callable[[Wire], dict[str, str]] | None = None  # what this body needs beside those
     header_fields: dict[str, str] = {}  # headers of a client of the same messages -> fields of this body
     model_in_body: bool = True
     resource: Callable[[str], str] = lambda model: model  # how a body may name the model of its path

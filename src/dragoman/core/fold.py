@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from msgspec import Struct, field
@@ -70,9 +71,12 @@ class Fold(Struct, frozen=True):
         raise NotImplementedError
 
 
+_BEGIN: Callable[[Fold], FoldRun] = methodcaller("begin")
+
+
 def begin(folds: Iterable[Fold]) -> list[FoldRun]:
     """Their runs, from the start."""
-    return [fold.begin() for fold in folds]
+    return [*map(_BEGIN, folds)]
 
 
 def feed(runs: Sequence[FoldRun], items: Sequence[Any]) -> Sequence[Any]:
@@ -118,9 +122,12 @@ class DecodeRun(FoldRun):
     count: int
 
     def feed(self, items: Sequence[Any], /) -> list[Message]:
-        decode, field, losses, first = self.decode, self.field, self.losses, self.count
+        decode, field, losses = self.decode, self.field, self.losses
+        messages: list[Message] = []
+        for i, item in enumerate(items, self.count):
+            messages.append(decode(item, f"{field}[{i}]", losses))
         self.count += len(items)
-        return [decode(item, f"{field}[{i}]", losses) for i, item in enumerate(items, first)]
+        return messages
 
     def state(self) -> Any:
         return self.count

@@ -73,7 +73,7 @@ class Decoder:
             if not line:
                 if self._data:
                     name = self._event.decode("utf-8", "replace")
-                    for data in _texts(self._data):
+                    for data in self._data if len(self._data) == 1 else _texts(self._data):
                         frames.append(Frame(name, data))
                     self._data = []
                 self._event = b""
@@ -94,7 +94,7 @@ def whole_events(data: bytes) -> list[Frame]:
 
 def _texts(lines: list[bytes]) -> list[bytes]:
     """One text of several lines; where each line is an object, only the blank lines between were left out."""
-    if len(lines) == 1 or all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
+    if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
         return lines
     return [b"\n".join(lines)]
 

@@ -22,7 +22,7 @@ from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, begin, e
 from dragoman.core.jsontext import CUT, CUT_TEXT, TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Request, Wire
-from dragoman.core.model_profile import ModelProfile
+from dragoman.core.model_profile import UNKNOWN, ModelProfile
 from dragoman.core.token_estimate import TallyRun
 from dragoman.dialects.engine.dialect import RenderHistory
 from dragoman.memory.checkpoints import Checkpoint
@@ -357,7 +357,7 @@ class _Translation:
         head, order = writing.declare(facts[0])
         before, after, changing = Losses(), Losses(), Losses()
         messages = EncodedMessages([CUT], facts[1], partial(_divide, before))
-        wire = codec.conversation.encode_around(head, messages, after, self._pipeline.known_profile)
+        wire = codec.conversation.encode_around(head, messages, after, self._pipeline.profile or UNKNOWN)
         wire = self._target.wire(wire, changing)
         printed = jsontext.encode(with_encoded_tools(wire, self._memo.request.tools))
         front, _, back = printed.partition(CUT_TEXT)
@@ -405,7 +405,7 @@ def _prepare_head(memo: _TargetMemo, identified: IdentifyRun, pipeline: Pipeline
     made = memo.prepared.get(key)
     if made is None:
         prepared = pipeline.prepare(memo.request, identified.used, len(memo.folds) - 1)
-        made = _PreparedMemo(prepared, Writing(pipeline.plan, prepared, pipeline.known_profile))
+        made = _PreparedMemo(prepared, Writing(pipeline.plan, prepared, pipeline.profile or UNKNOWN))
         if len(memo.prepared) >= _MOST_PREPARED:
             memo.prepared.clear()
         memo.prepared[key] = made

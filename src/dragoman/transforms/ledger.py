@@ -185,7 +185,10 @@ def _fit(
 ) -> tuple[AnyTool, ...]:
     """The flattened tools under their names and with schemas as the upstream takes them."""
     rules = flattened.limits.schema_rules
-    return tuple([_fitted(tool, names.encode(tool.name), field, rules, losses) for tool in flattened.tools])
+    fitted: list[AnyTool] = []
+    for tool in flattened.tools:
+        fitted.append(_fitted(tool, names.encode(tool.name), field, rules, losses))
+    return tuple(fitted)
 
 
 def _fitted(tool: AnyTool, name: str, field: str, rules: SchemaRules, losses: Losses) -> AnyTool:

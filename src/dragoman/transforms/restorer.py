@@ -446,17 +446,8 @@ class Restorer(EventStage):
         if type(part) is ToolCall:
             if self._held is not None:
                 return self._held_call(part, "".join(self._held), complete)
-            text = "".join(self._text)
-            if complete and not jsontext.is_complete(text):
-                complete = not is_broken(part, text)
-                if complete:
-                    report_raw(part, text, self._ledger.losses)
-            self._reply.cut |= not complete
-            self._reply.complete_calls += complete
-            owed = self._state if self._owes_state else None if self._state else self._reply.mark(part)
-            if owed:
-                return (PartDelta(index, state=owed), PartEnd(index, complete))
-        elif part and (carried := self._reply.ended(part, "".join(self._text), self._state)):
+            return self._begun_call(part, "".join(self._text), complete)
+        if part and (carried := self._reply.ended(part, "".join(self._text), self._state)):
             self._index += 1
             return (
                 PartEnd(index),
@@ -464,9 +455,25 @@ class Restorer(EventStage):
                 PartDelta(self._index, state=carried.state),
                 PartEnd(self._index),
             )
-        elif part and not self._state and (mark := self._reply.mark(part, empty=not self._text)):
-            return (PartDelta(index, state=mark), PartEnd(index, complete))
+        if part and not self._state and self._reply.signs:
+            mark = self._reply.mark(part, empty=not self._text)
+            if mark:
+                return (PartDelta(index, state=mark), PartEnd(index, complete))
         return (PartEnd(index, complete),)
+
+    def _begun_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
+        if complete and not jsontext.is_complete(text):
+            complete = not is_broken(call, text)
+            if complete:
+                report_raw(call, text, self._ledger.losses)
+        self._reply.cut |= not complete
+        self._reply.complete_calls += complete
+        owed = self._state if self._owes_state else None
+        if self._reply.signs and not self._state:
+            owed = self._reply.mark(call)
+        if owed:
+            return (PartDelta(self._index, state=owed), PartEnd(self._index, complete))
+        return (PartEnd(self._index, complete),)
 
     def _held_call(self, call: ToolCall, text: str, complete: bool) -> Iterable[Event]:
         complete = complete and not is_broken(call, text)
@@ -492,7 +499,7 @@ class Restorer(EventStage):
         return (*events, PartEnd(self._index, complete))
 
     def _settled(self, event: ResponseEnd) -> Event:
-        usage = self._reply.counted(event.usage)
+        usage = self._reply.counted(event.usage) if event.usage else None
         stop = self._reply.settled(event.stop, usage)
         if type(stop) is Failure:
             return ResponseFailed(stop)

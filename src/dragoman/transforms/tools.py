@@ -116,7 +116,8 @@ class Flattened:
             if isinstance(tool, HostedTool):
                 self._add_hosted(tool, losses)
             elif not tool.deferred or limits.deferred_tools:
-                self._declare(tool, _flat(tool, limits, losses), losses)
+                is_flat = tool.kind == "function" and not tool.namespace
+                self._declare(tool, tool if is_flat else _flat(tool, limits, losses), losses)
             elif any(map(_is_search, tools)):
                 loaded = replace(tool, deferred=False)
                 self._declare(loaded, _flat(loaded, limits, losses), losses)

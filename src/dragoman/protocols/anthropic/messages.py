@@ -8,7 +8,7 @@ in front or right before a turn of the model, and no text is blank.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 from msgspec import Struct
@@ -44,6 +44,7 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 # Claude Code's first system block; it differs in every request (G58: vllm#36829)
 _ATTRIBUTION = "x-anthropic-billing-header:"
 _CONTINUED = "(conversation continues)"
+_ROLE = attrgetter("role")
 
 
 def decode_message(message: Any, where: str, losses: Losses) -> Message:
@@ -124,7 +125,7 @@ class DecodedMessages(DecodeRun):
 
     def inline(self) -> tuple[tuple[Any, str], ...]:
         """Tools that messages define, with their places."""
-        if not any(map(is_system, self.new)):
+        if "system" not in map(_ROLE, self.new):
             return self.before.inline
         return (*self.before.inline, *inline_definitions(self.new))
 

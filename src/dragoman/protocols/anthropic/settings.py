@@ -45,7 +45,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
     if budget == 0 and effort is not None:
         why = f"In other protocols a model that does not think takes no effort {effort}."
         losses.dropped("output_config.effort", why, "setting.effort")
-    metadata = fields.fields("metadata")
+    metadata = fields.fields("metadata") if "metadata" in fields.rest else None
     user = metadata.take("user_id", str) if metadata else None
     if metadata:
         metadata.extras(losses)

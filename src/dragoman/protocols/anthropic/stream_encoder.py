@@ -239,19 +239,17 @@ class StreamEncoder:
         native = own(event.extras, PROTOCOL_NAME) or {**(self._extras or {}), "usage": None}
         refusal = None if self._refusal is None else "".join(self._refusal)
         delta = encode_stop(event.stop, refusal, native=self._extras is not None)
-        beside: Wire = {}
         for key in _IN_DELTA:
             if key in native:
                 delta[key] = native[key]
         done = encode_management(self._request) if self._extras is None else {}
         if "stop_reason" in done:
             delta["stop_reason"] = done["stop_reason"]
-        for said in (native, done):
-            for key in said:
-                if key in _BESIDE_DELTA:
-                    beside[key] = said[key]
         usage = native.get("usage") or self._final_usage(event, requests)
-        end: Wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
+        end: Wire = {"type": "message_delta", "delta": delta, "usage": usage}
+        for key, value in (*native.items(), *done.items()):
+            if key in _BESIDE_DELTA:
+                end[key] = value
         return (*blocks, _frame(end), _frame({"type": "message_stop"}))
 
     def _final_usage(self, event: ResponseEnd, requests: Wire | None) -> Wire:

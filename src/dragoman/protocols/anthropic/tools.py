@@ -35,7 +35,10 @@ _KEYS = re.compile(r"(?:[a-zA-Z0-9_.-]{1,64}(?:\n|$))*")
 
 @cached_by_tools
 def decode_tools(tools: list[Any], losses: Losses) -> tuple[AnyTool, ...]:
-    return tuple([_decode_tool(tool, f"tools[{i}]", losses) for i, tool in enumerate(tools)])
+    decoded: list[AnyTool] = []
+    for i, tool in enumerate(tools):
+        decoded.append(_decode_tool(tool, f"tools[{i}]", losses))
+    return tuple(decoded)
 
 
 @cached_by_tools

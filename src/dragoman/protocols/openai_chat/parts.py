@@ -341,14 +341,14 @@ class StreamedDetails:
     """`reasoning_details` of a stream: pieces with the same type and index are joined to one entry."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Wire] = {}
+        self.entries: dict[str, Wire] = {}
 
     def add(self, details: list[Any]) -> str:
         """Store the pieces and return their readable text."""
         for piece in details:
             if is_object(piece):
-                key = f"{piece.get('type')} {piece.get('index', len(self._entries))}"
-                entry = self._entries.setdefault(key, {})
+                key = f"{piece.get('type')} {piece.get('index', len(self.entries))}"
+                entry = self.entries.setdefault(key, {})
                 for name, value in piece.items():
                     old = entry.get(name)
                     if name in ("text", "summary") and isinstance(old, str) and isinstance(value, str):
@@ -357,11 +357,9 @@ class StreamedDetails:
                         entry[name] = value
         return details_text(details)
 
-    def settle(self) -> State | None:
+    def settle(self) -> State:
         """The state of all entries so far; later entries belong to the next reasoning part."""
-        if not self._entries:
-            return None
-        entries, self._entries = self._entries, {}
+        entries, self.entries = self.entries, {}
         return State(PROTOCOL_NAME, jsontext.dumps(list(entries.values())))
 
 

@@ -68,7 +68,8 @@ def encode_around(request: Request, messages: EncodedMessages, losses: Losses, p
 def _encode_head(request: Request, losses: Losses, profile: ModelProfile) -> Wire:
     """Everything but the model and the messages."""
     tools = encode_tools(request, profile, losses)
-    body = tools | encode_choice(request, tools, profile, losses)
+    chosen = request.tool_choice or request.parallel is not None
+    body = tools | (encode_choice(request, tools, profile, losses) if chosen else {})
     if request.stream:
         body["stream"] = True
     if is_native(request):

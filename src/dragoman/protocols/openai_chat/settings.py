@@ -97,10 +97,15 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
         wire |= encode_tier(settings.service_tier, TIERS, "Chat", losses)
     if settings.verbosity is not None and profile.verbosity:
         wire["verbosity"] = settings.verbosity
-    elif settings.verbosity is not None:
-        losses.dropped("verbosity", "This model has no such setting.", "setting.verbosity")
     if settings.cache_key is not None:
         wire["prompt_cache_key"] = settings.cache_key
+    _report_unsaid(settings, profile, losses)
+    return wire
+
+
+def _report_unsaid(settings: Settings, profile: ModelProfile, losses: Losses) -> None:
+    if settings.verbosity is not None and not profile.verbosity:
+        losses.dropped("verbosity", "This model has no such setting.", "setting.verbosity")
     if settings.top_k is not None:
         losses.dropped("top_k", "Chat has no such setting.", "setting.top_k")
     if settings.show_reasoning is False:
@@ -108,7 +113,6 @@ def encode_settings(request: Request, tools: bool, profile: ModelProfile, losses
         losses.dropped("show_reasoning", why, "setting.show_reasoning")
     elif settings.show_reasoning and profile.reasoning_history == "refused" and profile.reasoning:
         losses.dropped("show_reasoning", "Chat shows no summary of reasoning.", "setting.show_reasoning")
-    return wire
 
 
 _SAME_NAME = GivenSettings("seed", "metadata")

@@ -136,12 +136,9 @@ class CallAssembly:
                     waiting.append(call)
         return waiting
 
-    def report_nameless(self) -> None:
-        for call in self.calls:
-            if not call.name:
-                self._losses.dropped(
-                    call.id or "tool call", "The name of this call never came, so it cannot run.", "call.name"
-                )
+    def report_nameless(self, call: AssembledCall) -> None:
+        why = "The name of this call never came, so it cannot run."
+        self._losses.dropped(call.id or "tool call", why, "call.name")
 
     def _report(self, wire: Wire, known: frozenset[str]) -> None:
         for key, value in wire.items():

@@ -56,11 +56,12 @@ from dragoman.protocols.openai_chat.response import (
     report_usage,
 )
 from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
-from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
+from dragoman.protocols.openai_chat.wire import MATCHED_STOP, PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
+_MATCHED_STOP = frozenset(MATCHED_STOP)
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _KNOWN_DELTA = (
     _EXTENSIONS
@@ -212,7 +213,8 @@ class StreamDecoder:
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
             self._report(choice, without_alarms(_KNOWN_CHOICE, choice), "choices[0]")
-            report_matched_stop(choice, self._losses)
+            if not _MATCHED_STOP.isdisjoint(choice):
+                report_matched_stop(choice, self._losses)
         if logprobs := choice.get("logprobs"):
             report_logprobs(logprobs, self._losses)
 
@@ -226,7 +228,10 @@ class StreamDecoder:
         if not _REASONING.isdisjoint(delta):
             self._reasoning(delta)
         if content := delta.get("content"):
-            self._content(content)
+            if type(content) is str:
+                parts.say(TEXT, content)
+            else:
+                self._content(content)
         if refusal := delta.get("refusal"):
             parts.say(REFUSAL, _text(refusal, "delta.refusal"))
         if calls := delta.get("tool_calls"):
@@ -250,10 +255,8 @@ class StreamDecoder:
             self._parts.say(REASONING, text)
 
     def _content(self, content: Any) -> None:
-        if type(content) is str:
-            self._parts.say(TEXT, content)
-            return
-        for part in _list(content, "content"):  # Mistral's reasoning models send an array
+        """Mistral's reasoning models send an array."""
+        for part in _list(content, "content"):
             match part:
                 case {"type": "text", "text": str(text)}:
                     self._parts.say(TEXT, text)
@@ -412,10 +415,11 @@ class OpenParts:
         """End every part; `cut`: calls whose arguments are not whole JSON are incomplete."""
         self._close_flow()
         self._start(self.calls.waiting())
-        self.calls.report_nameless()
         for call in self.calls.calls:
             if call.part >= 0:
                 self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
+            elif not call.name:
+                self.calls.report_nameless(call)
         if self._sources:
             self._losses.dropped(
                 "choices[0].delta.annotations", "No text came that they could support.", "citation"
@@ -442,7 +446,7 @@ class OpenParts:
 
     def _close_flow(self, opening: AnyPart | None = None) -> None:
         """The state of reasoning is complete when it ends; state without any text is a hidden part."""
-        state = None if opening is REASONING else self.details.settle()
+        state = self.details.settle() if self.details.entries and opening is not REASONING else None
         if state and self.flow is not REASONING:
             self._end_flow()
             self.flow, self.index = REASONING, self._open(Reasoning(hidden=True))

@@ -36,7 +36,8 @@ def decode_tools(fields: Fields, losses: Losses) -> tuple[AnyTool, ...]:
 
 def encode_tools(request: Request, profile: ModelProfile, losses: Losses) -> Wire:
     """`tools`, `functions` and `web_search_options`, as far as there are any."""
-    return _encode_tools(request.tools, losses, profile, _allowed(request, profile, losses))
+    allowed = _allowed(request.tool_choice, profile, losses) if request.tool_choice else ()
+    return _encode_tools(request.tools, losses, profile, allowed)
 
 
 @cached_by_tools
@@ -62,10 +63,9 @@ def _encode_tools(
     return wire
 
 
-def _allowed(request: Request, profile: ModelProfile, losses: Losses) -> tuple[str, ...]:
+def _allowed(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> tuple[str, ...]:
     """Names of the only tools to declare: compatible servers do not know `allowed_tools`."""
-    choice = request.tool_choice
-    if choice is None or own(choice.extras, PROTOCOL_NAME) or profile.allowed_tools:
+    if own(choice.extras, PROTOCOL_NAME) or profile.allowed_tools:
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
