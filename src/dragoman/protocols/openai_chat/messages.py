@@ -321,7 +321,7 @@ def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, loss
     if native:
         wire |= own(message.extras, PROTOCOL_NAME)
     # elsewhere a refusal is part of the content
-    texts, calls = _divided(parts, () if native or profile.refusals else (Refusal,))
+    texts, calls = _divide(parts, refusals=not (native or profile.refusals))
     if texts and (content := encode_texts(texts, profile, losses)):
         wire["content"] = content
     if len(texts) + len(calls) < len(parts):
@@ -338,14 +338,16 @@ def encode_assistant(message: Message, profile: ModelProfile, thinks: bool, loss
     return [wire] if len(wire) > 1 or native else []
 
 
-def _divided(parts: Sequence[AnyPart], more: tuple[type, ...]) -> tuple[list[AnyPart], list[ToolCall]]:
-    """The content of a message, with parts of `more` kinds, and its calls."""
+def _divide(
+    parts: Sequence[AnyPart], refusals: bool = False, cited: bool = False
+) -> tuple[list[AnyPart], list[ToolCall]]:
+    """The content of a message and its calls. `refusals` and empty texts that are `cited` may be content."""
     content: list[AnyPart] = []
     calls: list[ToolCall] = []
     for part in parts:
         if type(part) is ToolCall:
             calls.append(part)
-        elif _is_content(part) or type(part) in more:
+        elif (refusals and type(part) is Refusal) or _is_content(part, cited):
             content.append(part)
     return content, calls
 
@@ -374,7 +376,7 @@ def encode_reply(parts: Sequence[AnyPart], rest: Wire | None, losses: Losses, le
     `legacy`: the client declared `functions` and expects a `function_call`.
     """
     wire: Wire = {**REQUIRED_MESSAGE, "annotations": []} if rest is None else dict(rest)
-    texts, calls = _divided(parts, ())
+    texts, calls = _divide(parts, cited=True)
     if texts:
         wire |= _encode_said(texts, losses)
     if texts and calls:
@@ -427,10 +429,11 @@ def encode_texts(parts: Sequence[AnyPart], profile: ModelProfile, losses: Losses
     return "\n\n".join([part.text for part in texts])
 
 
-def _is_content(part: AnyPart) -> bool:
-    """Whether the part belongs in `content`: texts, and parts that came in its array."""
+def _is_content(part: AnyPart, cited: bool = False) -> bool:
+    """Whether the part belongs in `content`: texts, even empty ones if `cited`, and parts that came in its
+    array."""
     if type(part) is Text:
-        return part.text != "" or is_native(part)
+        return part.text != "" or is_native(part) or (cited and part.citations != ())
     if isinstance(part, ToolCall | Media | ToolResult):
         return False
     if isinstance(part, Foreign):
