@@ -143,8 +143,11 @@ def _settings(fields: Fields, losses: Losses) -> Settings:
         losses.dropped(
             "prompt", "Only its own server stores this template, so its text was not sent.", "prompt"
         )
-    defaults = {key for key, value in _DEFAULTS.items() if fields.rest.get(key) == value}
-    fields.extras(losses, quiet=QUIET_REQUEST | defaults)
+    quiet = QUIET_REQUEST
+    for key, value in _DEFAULTS.items():
+        if key in fields.rest and fields.rest[key] == value:
+            quiet |= {key}
+    fields.extras(losses, quiet=quiet)
     return settings
 
 

@@ -50,8 +50,9 @@ SPELLING = {
 
 
 def decode_settings(fields: Fields, losses: Losses) -> Settings:
-    effort, shown = _decode_reasoning(fields, losses)
-    output, verbosity = _decode_text(fields, losses)
+    rest = fields.rest
+    effort, shown = _decode_reasoning(fields, losses) if "reasoning" in rest else (None, None)
+    output, verbosity = _decode_text(fields, losses) if "text" in rest else (None, None)
     values = fields.read(_READ)
     if user := fields.take("safety_identifier", str):
         values["user"] = user
@@ -60,7 +61,7 @@ def decode_settings(fields: Fields, losses: Losses) -> Settings:
         effort=effort,
         show_reasoning=shown,
         verbosity=verbosity,
-        logprobs=_decode_include(fields, losses),
+        logprobs=_decode_include(fields, losses) if "include" in rest else None,
         **values,
     )
 
