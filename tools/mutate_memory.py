@@ -36,6 +36,8 @@ EQUIVALENT = {
     "LatestMarks without its parameter system_marks": "the same",
     "Identify without its parameter summarise": "a fold before it is there, or not",
     "Identify without its parameter upstream": "Pair, after it, has the same limits",
+    "JoinPieces without its parameter limits": "Identify and Pair, around it, have the same limits",
+    "Identify without its parameter own": "the folds that encode are those of this protocol",
     "Identify without its parameter client": "clients of two protocols share no messages",
     "EncodeForeign without content of its state": "what would be made again",
     "EncodeForeign without facts of its state": "the same",
