@@ -166,7 +166,8 @@ class _ChatWriter(FoldRun):
         entries: list[Wire] = []
         self.entries = entries
         for message in items:
-            if _is_marked_whole(message):
+            extras = message.extras
+            if (extras is None or PROTOCOL_NAME in extras) and _is_marked_whole(message):
                 message = _unmarked(message)
             if self.is_leading:
                 if _is_foreign_system(message):
