@@ -219,7 +219,7 @@ class ConversationMemory:
         if start < 0:
             return None
         with self._lock:
-            if self.size > self.max_bytes:
+            if self._messages.footprint.size + self._head_footprint.size > self.max_bytes:
                 self._make_room()
             place, learns = self._messages.look_up(caller, data, start)
             learns_head = head is None and self._learns_head(caller)

@@ -158,7 +158,8 @@ def encode_choice(request: Request, tools: list[Wire], losses: Losses) -> Wire:
     native = own(request.extras, PROTOCOL_NAME).get("toolConfig")
     config: Wire = dict(native) if is_object(native) else {}
     functions = any("functionDeclarations" in entry for entry in tools)
-    if calling := _encode_calling(request, functions, losses):
+    calling = _encode_calling(request, functions, losses)
+    if calling is not None:  # a native one may be empty
         config["functionCallingConfig"] = calling
     if functions and not is_native(request) and any("functionDeclarations" not in entry for entry in tools):
         config["includeServerSideToolInvocations"] = True
