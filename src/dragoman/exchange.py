@@ -646,7 +646,7 @@ class Exchange:
         http, headers = self.upstream.http, self._plan.headers
         self.streaming = stream
         self.path = http.path(model, stream)
-        more = http.headers_for(body) if http.headers_for else None
+        more = http.headers_for(body)
         self.headers = {**headers, **more} if more else headers
 
 

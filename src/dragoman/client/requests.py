@@ -288,7 +288,7 @@ class ModelCall:
         headers = {
             "content-type": "application/json",
             **codec.http.headers,
-            **(codec.http.headers_for(body) if codec.http.headers_for else {}),
+            **codec.http.headers_for(body),
         }
         extra = self._settings.get("extra")
         encoded = jsontext.encode({**body, **extra} if extra else body)

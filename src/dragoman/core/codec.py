@@ -177,6 +177,10 @@ def same_path(path: str) -> Callable[[str, bool], str]:
     return lambda model, stream: path
 
 
+def no_headers(body: Wire) -> dict[str, str]:
+    return {}
+
+
 class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
@@ -191,7 +195,7 @@ class Http(Struct, frozen=True, kw_only=True):
     address: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None  # (options, environment)
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
-    headers_for: Callable[[Wire], dict[str, str]] | None = None  # what this body needs beside those
+    headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
     header_fields: dict[str, str] = {}  # headers of a client of the same messages -> fields of this body
     model_in_body: bool = True
     resource: Callable[[str], str] = lambda model: model  # how a body may name the model of its path
