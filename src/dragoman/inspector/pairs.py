@@ -65,7 +65,9 @@ def request_pairs(client: str, sent: Any, upstream: str, got: Any, losses: Seque
     found.update(dict.fromkeys(_settings(client, sent, upstream, got, losses)))
     found.update(dict.fromkeys([(loss.where, loss.target) for loss in losses if loss.target]))
     pairs = [pair for pair in found if all(pair)]
-    return pairs + _equal(sent, got, {one for one, _ in pairs}, {other for _, other in pairs})
+    mine, theirs = {one for one, _ in pairs}, {other for _, other in pairs}
+    rest = [leaf for leaf in leaves(sent, "", _WHOLE) if leaf[0] not in mine]
+    return pairs + _equal(rest, [leaf for leaf in leaves(got, "", _WHOLE) if leaf[0] not in theirs])
 
 
 def find_repeated(pairs: Iterable[tuple[str, str]], repeated: Mapping[str, int]) -> dict[str, int]:
@@ -90,7 +92,7 @@ def _entry(path: str) -> tuple[str, int]:
 
 def reply_pairs(source: Any, target: Any) -> Pairs:
     """Pairs of two whole replies: equal values."""
-    return _equal(source, target, set(), set())
+    return _equal(leaves(source, "", _WHOLE), leaves(target, "", _WHOLE))
 
 
 def leaves(value: Any, path: str = "", whole: frozenset[str] = frozenset()) -> Iterator[tuple[str, Any]]:
@@ -205,17 +207,18 @@ def _inside(sent: Any, one: str, got: Any, other: str) -> Pairs:
     left, right = resolve(sent, one), resolve(got, other)
     if left is ABSENT or right is ABSENT:
         return []
-    pairs = [(one + _join_path(a), other + _join_path(b)) for a, b in _equal(left, right, set(), set())]
+    mine, theirs = list(leaves(left, "", _WHOLE)), list(leaves(right, "", _WHOLE))
+    pairs = [(one + _join_path(a), other + _join_path(b)) for a, b in _equal(mine, theirs)]
     taken = {b for _, b in pairs}
     names: dict[str, str] = {}
-    for path, _ in leaves(right, "", _WHOLE):
+    for path, _ in theirs:
         whole = other + _join_path(path)
         if path and whole not in taken:
             names.setdefault(_alias(path), whole)
-    mine = {a for a, _ in pairs}
-    for path, _ in leaves(left, "", _WHOLE):
+    paired = {a for a, _ in pairs}
+    for path, _ in mine:
         whole = one + _join_path(path)
-        if path and whole not in mine and (found := names.pop(_alias(path), None)):
+        if path and whole not in paired and (found := names.pop(_alias(path), None)):
             pairs.append((whole, found))
     return pairs
 
@@ -229,18 +232,17 @@ def _alias(path: str) -> str:
     return _ALIAS.get(name, name)
 
 
-def _equal(source: Any, target: Any, mine: set[str], theirs: set[str]) -> Pairs:
-    """Equal values, matched in document order; `mine` and `theirs` have a counterpart already.
+def _equal(source: Iterable[tuple[str, Any]], target: Iterable[tuple[str, Any]]) -> Pairs:
+    """Equal values of two lists of leaves, matched in document order.
 
     Texts of some length are matched wherever they stand, numbers and short texts only under the same name.
     """
     places: dict[Any, list[str]] = {}
-    for path, value in leaves(target, "", _WHOLE):
-        if path not in theirs:
-            places.setdefault(_token(path, value), []).append(path)
+    for path, value in target:
+        places.setdefault(_token(path, value), []).append(path)
     pairs: Pairs = []
-    for path, value in leaves(source, "", _WHOLE):
-        if path not in mine and (found := places.get(_token(path, value))):
+    for path, value in source:
+        if found := places.get(_token(path, value)):
             pairs.append((path, found.pop(0)))
     return pairs
 
