@@ -257,7 +257,7 @@ def test_a_chain_that_finds_nothing_is_a_clear_error(container: Any) -> None:
         with gateway(block("http://127.0.0.1:9", 'region = "us-east-1"')) as stand:
             got = ask(stand.url, "openai-chat")
     assert got.status == 503
-    assert "provider cloud: no credential" in got.json["error"]["message"]
+    assert "Provider 'cloud': no credential" in got.json["error"]["message"]
 
 
 def test_five_lines() -> None:

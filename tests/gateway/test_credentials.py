@@ -220,7 +220,7 @@ def test_a_fetch_that_fails_or_hangs_is_a_clear_error(tokens: Tokens, slow: bool
             stand.gateway.config.providers["one"].credentials._timeout = 0.01  # type: ignore[attr-defined]
         got = send(stand.url, "POST", "/v1/chat/completions", BODY)
     reason = "no answer within 0.01 s" if slow else "the metadata server says no"
-    assert (got.status, got.json["error"]["message"]) == (503, f"provider one: no credential: {reason}")
+    assert (got.status, got.json["error"]["message"]) == (503, f"Provider 'one': no credential: {reason}")
     assert not upstream.requests
 
 
@@ -233,7 +233,7 @@ def test_the_client_fetches_a_token_too(tokens: Tokens) -> None:
         assert sent_tokens(upstream) == ["fetched-token-1"]
         tokens.problem = "no"
         one.credentials = refreshing.RefreshedCredential(tokens.fetch, Credential())
-        with pytest.raises(UpstreamError, match="provider one: no credential: no"):
+        with pytest.raises(UpstreamError, match="Provider 'one': no credential: no"):
             generate("hi", replace_tries(one).model("m"))
 
 

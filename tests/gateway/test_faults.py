@@ -133,7 +133,7 @@ def test_an_upstream_that_is_down(
     got = ask(stand.url, client, "hello", "down:x", stream)
     assert got.status == STATUS.get((client, 503), 503)
     assert got.failure(client).kind == "overloaded"
-    assert "provider down is not reachable" in got.failure(client).message
+    assert "Provider 'down' is not reachable" in got.failure(client).message
     assert stand.last()["tries"] == 2
     settled(stand, behind, before)
 

@@ -133,10 +133,10 @@ def test_the_next_target(line: Line) -> None:
 FAILURES: dict[str, tuple[str, bytes, int, str]] = {
     "another protocol": ("/v1/embeddings", b'{"model":"claude:x"}', 404, "/v1/embeddings is forwarded to"),
     "no such model": ("/v1/embeddings", b'{"model":"nonsense"}', 404, "Unknown model"),
-    "no model": ("/v1/embeddings", b"{}", 400, "model: expected a name; Unknown model"),
+    "no model": ("/v1/embeddings", b"{}", 400, "model: The request names none. Unknown model"),
     "a model that is no name": ("/v1/embeddings", b'{"model":7}', 400, "openai-chat: model"),
     "no JSON": ("/v1/embeddings", b"{", 400, "openai-chat: body: invalid JSON"),
-    "nobody there": ("/v1/embeddings", b'{"model":"dead:x"}', 503, "provider dead is not reachable"),
+    "nobody there": ("/v1/embeddings", b'{"model":"dead:x"}', 503, "Provider 'dead' is not reachable"),
 }
 
 

@@ -90,7 +90,7 @@ UNKNOWN = {"null": "", "5": "5", "1.10": "1.1", '""': "", "[]": "", '{"a":1}': "
 def test_what_is_no_name_of_a_model(line: Line, model: str, name: str) -> None:
     got = line.ask(b'{"model":"one:m","model":%b}' % model.encode())
     assert got.status == (404 if name else 400)
-    opening = "" if name else "model: expected a name; "
+    opening = "" if name else "model: The request names none. "
     message = got.failure("openai-chat").message
     assert message.startswith(f"{opening}Unknown model {name!r}.")
 

@@ -225,13 +225,19 @@ def _period(now: float, kind: str) -> tuple[int, float]:
     return number, datetime(year, month + 1, 1, tzinfo=UTC).timestamp()
 
 
+def _show_time(seconds: float) -> str:
+    minutes = -int(-seconds // 60)
+    days, hours = minutes // 1440, minutes // 60
+    return f"{days} days" if days > 1 else f"{hours} h" if hours > 1 else f"{minutes} min"
+
+
 def _refuse(caller: Caller, reading: MeterReading) -> LoadShed:
     meter = reading.meter
     where = f"Key {caller.name!r}" if caller.name else "This gateway"
     models = f" for models like {meter.pattern!r}" if meter.pattern else ""
     problem = (
         f"{where} has used its budget of {meter.show(meter.limit)} a {meter.period}{models}. "
-        f"It starts again in {reading.resets:.0f} s."
+        f"It resets at 00:00 UTC, in {_show_time(reading.resets)}."
     )
     return LoadShed(meter.unit, Failure("rate_limit", problem, 429, retry_after=reading.resets))
 

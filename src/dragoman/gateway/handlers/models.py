@@ -23,7 +23,7 @@ class ModelsHandler:
         """Any model that can be routed and that the key may use. Raises UnknownModel for another."""
         name = request.route.model
         if request.caller and not request.caller.may_use(name):
-            raise UnknownModel(f"the key {request.caller.name!r} may not use the model {name!r}")
+            raise UnknownModel(f"The key {request.caller.name!r} may not use the model {name!r}.")
         route(self._config, name)
         await request.writer.json(200, request.protocol_server.encode_model(self._list_model(name)))
 

@@ -167,7 +167,7 @@ def check_model(request: GatewayRequest, model: str) -> None:
     """Raises AttemptFailed where the key may not use the model."""
     caller = request.caller
     if caller and not caller.may_use(model):
-        problem = f"the key {caller.name!r} may not use the model {model!r}"
+        problem = f"The key {caller.name!r} may not use the model {model!r}."
         raise AttemptFailed(Failure("forbidden", problem, 403))
 
 
@@ -187,7 +187,11 @@ def _keep_priced(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
 
 def unknown_model(error: UnknownModel, model: str) -> Exception:
     """A request that names no model is wrong itself."""
-    return error if model else AttemptFailed(Failure("bad_request", f"model: expected a name; {error}", 400))
+    return (
+        error
+        if model
+        else AttemptFailed(Failure("bad_request", f"model: The request names none. {error}", 400))
+    )
 
 
 async def receive(request: GatewayRequest, limit: int) -> bytes:

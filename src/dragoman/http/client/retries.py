@@ -99,10 +99,10 @@ def unreachable(name: str, error: TransportError) -> Failure:
     """The failure of an upstream that gave no reply."""
     match error:
         case ConnectFailed():
-            return Failure("overloaded", f"provider {name} is not reachable: {error}", 503)
+            return Failure("overloaded", f"Provider {name!r} is not reachable: {error}", 503)
         case CredentialFailed():
-            return Failure("overloaded", f"provider {name}: {error}", 503)
+            return Failure("overloaded", f"Provider {name!r}: {error}", 503)
         case TimedOut():
-            return Failure("timeout", f"provider {name}: {error}", 504)
+            return Failure("timeout", f"Provider {name!r}: {error}", 504)
         case _:
-            return Failure("server", f"provider {name}: {error}", 502)
+            return Failure("server", f"Provider {name!r}: {error}", 502)
