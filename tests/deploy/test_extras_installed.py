@@ -82,6 +82,58 @@ REPLIES = (
 )
 LITELLM = "model_list: [{model_name: fast, litellm_params: {model: groq/llama-3.3-70b-versatile}}]\n"
 IMPORT = ("dragoman import litellm config.yaml", "", 'fast = "groq:llama-3.3-70b-versatile"')
+# A profile of AWS's own tools
+AWS = (
+    "python -c",
+    """
+import os, pathlib
+pathlib.Path("aws").write_text("[default]\\naws_access_key_id = ID\\naws_secret_access_key = SECRET\\n")
+os.environ.update(AWS_SHARED_CREDENTIALS_FILE="aws", AWS_EC2_METADATA_DISABLED="true")
+from dragoman.protocols.aws import chain
+print(chain("eu-west-1")().id)
+""",
+    "ID",
+)
+# The metadata server of a machine at Google
+VERTEX = (
+    "python -c",
+    """
+import http.server, json, os, threading
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        token = {"access_token": "TOKEN", "expires_in": 3600, "token_type": "Bearer"}
+        answers = {"token": json.dumps(token), "project-id": "p"}
+        path = self.path.partition("?")[0].rstrip("/").rpartition("/")[2]
+        body = answers.get(path, '{"email": "me@p", "scopes": []}').encode()
+        self.send_response(200)
+        self.send_header("Metadata-Flavor", "Google")
+        self.send_header("Content-Type", "text/plain" if path == "project-id" else "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+host = f"127.0.0.1:{server.server_port}"
+os.environ.update(GCE_METADATA_HOST=host, GCE_METADATA_IP=host, HOME=os.getcwd())
+from dragoman.core.credentials import Credential
+from dragoman.protocols.google_cloud import refresh
+print(refresh(Credential(), {}, {})().token)
+""",
+    "TOKEN",
+)
+RAY = (
+    "python -c",
+    """
+import ray.data
+from dragoman.datasets import ray as maps
+rows = ray.data.from_items([{"messages": '[{"role": "user", "content": "hello"}]'}])
+print(maps.translate(rows, "openai-chat", "anthropic", "messages").take_all()[0]["body"])
+ray.shutdown()
+""",
+    '"content":"hello"',
+)
+HOSTED = ("dragoman check --config hosted.toml", "", "would listen on")
 # Extras -> (words, standard input or the program, what stdout has). `SERVE` starts a gateway and asks it.
 SERVE = ("dragoman serve", "", "")
 EXTRAS: dict[str, list[tuple[str, str, str]]] = {
@@ -97,9 +149,12 @@ EXTRAS: dict[str, list[tuple[str, str, str]]] = {
     "mcp": [AGENT, ("python -c", MCP, "read_file"), (f"{ASK[0]} --mcp x=dragoman\\ mcp", "", ASK[2])],
     "gateway": [MODELS, ("dragoman check", "", "would listen on"), SERVE],
     "gateway,import": [IMPORT, SERVE],
-    "gateway,hosted": [SERVE],
+    "gateway,hosted": [HOSTED, SERVE],
     "gateway,postgres": [STORE, SERVE],
     "gateway,otel": [SERVE],
+    "gateway,aws": [AWS, SERVE],
+    "gateway,vertex": [VERTEX, SERVE],
+    "ray": [DATASET, RAY],
     "all": [TRANSLATE, *TERMINAL, AGENT, SERVE],
 }
 
@@ -121,10 +176,14 @@ class Environment:
         (self.work / "in.jsonl").write_text('{"prompt": "hello"}\n')
         (self.work / "rows.jsonl").write_text('{"conversations": [{"from": "human", "value": "hello"}]}\n')
         (self.work / "config.yaml").write_text(LITELLM)
+        (self.work / "hosted.toml").write_text(
+            '[hosted.web_search]\nbackend = "searxng"\nurl = "http://127.0.0.1:9"\n'
+        )
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder], check=True)
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         places = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "XDG_CONFIG_HOME": str(folder / "config")}
         self.environ = {**kept, **places, "XDG_DATA_HOME": str(folder / "data")}
+        self.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"
 
     def install(self, what: str) -> subprocess.CompletedProcess[str]:
         uv, python = shutil.which("uv"), str(self.folder / "bin/python")
@@ -141,8 +200,8 @@ class Environment:
             command, cwd=self.work, env=self.environ, input=given, capture_output=True, text=True
         )
 
-    def serve(self) -> None:
-        """Start a gateway, and ask it once."""
+    def serve(self) -> str:
+        """Start a gateway, and ask it once; its log."""
         log = self.work / "log"
         with log.open("w") as out:
             gateway = subprocess.Popen(
@@ -157,6 +216,7 @@ class Environment:
             )
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             assert b"You said: hi" in opener.open(ask, timeout=LONG).read()
+            return log.read_text()
         finally:
             gateway.kill()
             gateway.wait()
@@ -176,7 +236,8 @@ def test_what_its_page_names(environment: Environment, wheel: Path, extras: str)
     assert installed.returncode == 0, installed.stderr
     for step in EXTRAS[extras]:
         if step is SERVE:
-            environment.serve()
+            log = environment.serve()
+            assert ("no traces are sent" in log) == (not {"otel", "all"} & {*extras.split(",")}), log
             continue
         words, given, expected = step
         ran = environment.run(words, given)

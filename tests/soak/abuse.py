@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +15,17 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from soak import processes
-from soak.processes import Process
+from soak.processes import HERE, Process
 
 _EVENT = 40_000_000  # bytes of the huge event
+_STORED = 8_000_000
+_MEMORY = 256  # MB: server.memory_mb. Beside it, a gateway may take 150
+_PROGRAM = (
+    "env",
+    f"DRAGOMAN_SERVER__MEMORY_MB={_MEMORY}",
+    sys.executable,
+    str(HERE / "collecting_gateway.py"),
+)
 _SMALL_WINDOW = 65536
 _MODEL = "claude:m"
 
@@ -49,7 +58,9 @@ def abuse(seconds: float, folder: Path) -> list[Abused]:
         with (
             _endless_event() as url,
             processes.upstream() as upstream,
-            processes.gateway(folder / str(number), upstream, more=more + _provider(url)) as gateway,
+            processes.gateway(
+                folder / str(number), upstream, more=more + _provider(url), program=_PROGRAM
+            ) as gateway,
             _peak(gateway.pid) as peak,
         ):
             note = each.run(gateway, seconds)
@@ -108,12 +119,36 @@ def item_references(gateway: Process, seconds: float) -> str:
     return f"1 MB is stored: {stored}; 1500 references to it: {refused}"
 
 
+def tiny_values(gateway: Process, seconds: float) -> str:
+    values = b"[" + b"[]," * 900_000 + b"1]"
+    body = b'{"model": "%b", "messages": [], "metadata": %b}' % (_MODEL.encode(), values)
+    return _many(gateway, "/v1/chat/completions", body)
+
+
+def stored_turn(gateway: Process, seconds: float) -> str:
+    one = {"model": _MODEL, "store": True, "input": "x" * _STORED}
+    status, reply = _send(gateway, "/v1/responses", jsontext.encode(one))
+    id = (jsontext.decode_object(reply) or {}).get("id")
+    more = {"model": _MODEL, "input": "x", "previous_response_id": id}
+    return f"8 MB are stored: {status}; continued by {_many(gateway, '/v1/responses', jsontext.encode(more))}"
+
+
+def stored_items(gateway: Process, seconds: float) -> str:
+    item = {"type": "message", "role": "user", "content": "x" * _STORED}
+    status, reply = _send(gateway, "/v1/conversations", jsontext.encode({"items": [item]}))
+    id = (jsontext.decode_object(reply) or {}).get("id")
+    return f"8 MB are stored: {status}; read by {_many(gateway, f'/v1/conversations/{id}/items', b'')}"
+
+
 ABUSES = (
     Abuse("unread pipelined responses", unread_pipelined_responses, 100),
     Abuse("unread bodies", unread_bodies, 100),
     Abuse("failed large requests", failed_large_requests, 150),
     Abuse("a huge event", huge_event, 250),
     Abuse("item references", item_references, 150),
+    Abuse("very many tiny values", tiny_values, _MEMORY + 150),
+    Abuse("a turn that many continue", stored_turn, _MEMORY + 150),
+    Abuse("items that many read", stored_items, _MEMORY + 150),
 )
 
 
@@ -135,15 +170,27 @@ def _connection(gateway: Process) -> Iterator[socket.socket]:
         yield raw
 
 
+def _many(gateway: Process, path: str, body: bytes) -> str:
+    """40 requests at once."""
+    statuses = list[int]()
+    _together(40, lambda number: statuses.append(_post(gateway, path, body)))
+    return f"40 requests of {len(body) / 1e6:.1f} MB, answered {sorted(set(statuses))}"
+
+
 def _post(gateway: Process, path: str, body: bytes) -> int:
+    return _send(gateway, path, body)[0]
+
+
+def _send(gateway: Process, path: str, body: bytes) -> tuple[int, bytes]:
+    """GET where there is no body."""
     connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=60)
     try:
-        connection.request("POST", path, body, {"content-type": "application/json"})
+        method = "POST" if body else "GET"
+        connection.request(method, path, body, {"content-type": "application/json"})
         reply = connection.getresponse()
-        reply.read()
-        return reply.status
+        return reply.status, reply.read()
     except (OSError, http.client.HTTPException):
-        return 0
+        return 0, b""
     finally:
         connection.close()
 
