@@ -223,6 +223,11 @@ QUIET: tuple[tuple[str, str, str], ...] = (
         r".*\.groundingSupports\[\]\.segment\.(text|x_tainted)",
         "the words that the offsets point to",
     ),
+    (
+        r"(reply|stream) gemini",
+        r".*\.groundingSupports\[\]\.segment\.endIndex",
+        "an offset behind the end is the end",
+    ),
     (r"stream gemini", r".*\.partialArgs\[\]\..*", "how a call is cut into pieces"),
     (
         r"(reply|stream) openai-responses",
