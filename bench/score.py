@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -372,7 +373,10 @@ def _running(
 ) -> Generator[str]:
     port, silence = _free_port(), subprocess.DEVNULL
     argv, environ = command(place, port), {**os.environ, **environ}
-    process = subprocess.Popen(argv, env=environ, stdout=silence, stderr=silence, cwd=_HERE)
+    # a group of its own: agentic-api leaves its server behind
+    process = subprocess.Popen(
+        argv, env=environ, stdout=silence, stderr=silence, cwd=_HERE, start_new_session=True
+    )
     deadline = time.monotonic() + START_SECONDS
     try:
         while port_file and not (place / port_file).exists() and time.monotonic() < deadline:
@@ -383,6 +387,8 @@ def _running(
     finally:
         process.terminate()
         process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], deadline: float) -> None:
