@@ -71,6 +71,11 @@ class Ledger:
         self.prepared, self._tools = prepared, tools
         self._identified, self.calls = identified, identified.calls
 
+    @property
+    def declared(self) -> Declared:
+        """The tools as the upstream knows them, and what the client declared."""
+        return self._tools.flattened.declared
+
     @cached_property
     def client_ids(self) -> set[str]:
         """Of the calls so far, as the client sees them."""
