@@ -351,7 +351,7 @@ def test_given_back_when_a_request_is_wrong(limited: Stand, body: bytes) -> None
     freed(limited)
 
 
-@pytest.mark.parametrize("where", ["config", "attempts._slots"])
+@pytest.mark.parametrize("where", ["_authenticate", "attempts._slots"])
 def test_given_back_when_the_gateway_crashes(
     limited: Stand, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
