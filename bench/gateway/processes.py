@@ -65,10 +65,11 @@ def wait_for(port: int, seconds: float = 20) -> None:
 
 
 def tree(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:
-        return []
+    """With the children of every thread."""
+    children: list[str] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            children += task.read_text().split()
     return [pid, *(found for child in children for found in tree(int(child)))]
 
 
