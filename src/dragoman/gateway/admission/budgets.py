@@ -239,7 +239,7 @@ def _refuse(caller: Caller, reading: MeterReading) -> LoadShed:
         f"{where} has used its budget of {meter.show(meter.limit)} a {meter.period}{models}. "
         f"It resets at 00:00 UTC, in {_show_time(reading.resets)}."
     )
-    return LoadShed(meter.unit, Failure("rate_limit", problem, 429, retry_after=reading.resets))
+    return LoadShed(Failure("rate_limit", problem, 429, retry_after=reading.resets))
 
 
 def budget_headers(readings: Iterable[MeterReading]) -> dict[str, str]:

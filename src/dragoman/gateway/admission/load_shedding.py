@@ -15,11 +15,10 @@ from dragoman.serving.server import ProtocolServer, RateLimitStatus
 
 
 class LoadShed(AttemptFailed):
-    """`reason` is its name in the access log and the metrics."""
+    """`ExchangeRecord.shed` says which limit it was, for the access log and the metrics."""
 
-    def __init__(self, reason: str, failure: Failure) -> None:
+    def __init__(self, failure: Failure) -> None:
         super().__init__(failure, retry=True)  # another target may have room
-        self.reason = reason
 
 
 def over_limit(caller: Caller, decision: Decision) -> LoadShed:
@@ -27,9 +26,9 @@ def over_limit(caller: Caller, decision: Decision) -> LoadShed:
     if decision.rate and decision.refused == "rate":
         wait = decision.rate.wait
         problem = f"at most {allowance.requests_per_minute} requests a minute {where}; again in {wait:.1f} s"
-        return LoadShed("rate", Failure("rate_limit", problem, 429, retry_after=wait))
+        return LoadShed(Failure("rate_limit", problem, 429, retry_after=wait))
     problem = f"at most {allowance.concurrency} requests at a time {where}, and so many are under way"
-    return LoadShed("concurrency", Failure("rate_limit", problem, 429, retry_after=_soon()))
+    return LoadShed(Failure("rate_limit", problem, 429, retry_after=_soon()))
 
 
 def quota_headers(caller: Caller, decision: Decision, server: ProtocolServer) -> Headers:
@@ -41,15 +40,15 @@ def quota_headers(caller: Caller, decision: Decision, server: ProtocolServer) ->
 
 
 def gateway_busy(semaphore: QueuedSemaphore) -> LoadShed:
-    return LoadShed("gateway", _describe_overload("the gateway", semaphore))
+    return LoadShed(_describe_overload("the gateway", semaphore))
 
 
 def memory_full() -> LoadShed:
-    return LoadShed("memory", Failure("overloaded", str(MemoryFull()), 503, retry_after=_soon()))
+    return LoadShed(Failure("overloaded", str(MemoryFull()), 503, retry_after=_soon()))
 
 
 def provider_busy(name: str, semaphore: QueuedSemaphore) -> LoadShed:
-    return LoadShed("provider", _describe_overload(f"the provider {name}", semaphore))
+    return LoadShed(_describe_overload(f"the provider {name}", semaphore))
 
 
 def _describe_overload(who: str, semaphore: QueuedSemaphore) -> Failure:
