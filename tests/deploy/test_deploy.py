@@ -24,6 +24,7 @@ from waiting import LONG
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATE = Path(__file__).parents[2] / "docs/how-to/operate.md"
+HTTP_API = Path(__file__).parents[2] / "docs/reference/gateway.md"
 TABLES = {"dragoman_turns", "dragoman_schema"}  # of the store
 
 
@@ -143,6 +144,11 @@ def test_what_is_watched_is_there(page: Path, exported: set[str]) -> None:
     watched = set(re.findall(r"\b(?:dragoman|process)_[a-z_]+[a-z]", page.read_text()))
     assert watched
     assert {name.removesuffix("_bucket") for name in watched} - TABLES <= exported
+
+
+def test_the_page_of_the_http_api_names_every_metric(exported: set[str]) -> None:
+    named = re.findall(r"`(dragoman_[a-z_]+)`", HTTP_API.read_text())
+    assert sorted(named) == sorted(name for name in exported if name.startswith("dragoman_"))
 
 
 def test_the_kinds_of_failures_that_are_watched_exist() -> None:
