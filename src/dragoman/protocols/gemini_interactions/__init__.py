@@ -5,7 +5,7 @@ from dragoman.core.losses import Spelling
 from dragoman.framing.sse import SSE
 from dragoman.protocols.gemini_interactions.errors import decode_error
 from dragoman.protocols.gemini_interactions.grammar import Grammar
-from dragoman.protocols.gemini_interactions.hosted import HOSTED, SHOWN, encode_executed
+from dragoman.protocols.gemini_interactions.hosted import HOSTED, HOSTED_CODEC, encode_executed
 from dragoman.protocols.gemini_interactions.http import HTTP
 from dragoman.protocols.gemini_interactions.request import CONVERSATION
 from dragoman.protocols.gemini_interactions.response import decode_response, encode_response
@@ -32,7 +32,7 @@ LIMITS = ProtocolLimits(
     hosted_filters=frozenset({"mcp.allowed"}),
     schema_rules=GOOGLE_SCHEMAS,
     executed=encode_executed,
-    hosted=SHOWN,
+    hosted=HOSTED_CODEC,
 )
 
 CODEC = Codec(

@@ -231,7 +231,7 @@ _STEPS: dict[HostedKind, tuple[str, str, str]] = {
     "web_search": ("google_search", "queries", "query"),
     "web_fetch": ("url_context", "urls", "url"),
 }
-SHOWN = HostedCodec(
+HOSTED_CODEC = HostedCodec(
     hints=(b'"google_search', b'"url_context', b'"mcp_server'),
     encode_call=encode_call,
     encode_result=encode_result,
