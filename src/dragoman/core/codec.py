@@ -101,7 +101,8 @@ def read_frame(frame: Frame, protocol: str) -> Wire:
 class Framing(Struct, frozen=True):
     """How the frames of a stream become bytes and back; `dragoman.framing` has one module for each.
 
-    `content_type` and `keep_alive` are set where a URL may demand this framing instead of its protocol's.
+    `content_type` and `keep_alive` are set where a URL may demand this framing instead of its protocol's. A
+    protocol says those of its own framing itself: `Http.stream_type` and `Codec.keep_alive`.
     """
 
     decoder: Callable[[], Stage[bytes, Frame]]

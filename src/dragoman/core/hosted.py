@@ -119,6 +119,7 @@ def nothing_known(value: object) -> None:
 class HostedCodec(Struct, frozen=True):
     """How a protocol shows the calls that we execute, as parts of a reply, where it has such parts.
 
+    `hints`: one of these stands in every request that declares a hosted tool. In others nobody looks for one.
     `encode_call` shows a call that starts, `encode_result` the result, `encode_listing` the tools of an MCP
     server. `replaces_call`: the part of the result replaces that of the call, which only a stream shows.
     `encode_approval` asks the client whether a call may run. `decode` reads a part of a later request.
@@ -128,7 +129,7 @@ class HostedCodec(Struct, frozen=True):
     a limit has ended. `forgets`: its clients may echo no more of a reply than its text and its calls.
     """
 
-    hints: tuple[bytes, ...] = ()  # one of these stands in every request that declares a hosted tool
+    hints: tuple[bytes, ...] = ()
     declares_later: bytes = b""  # this, where the conversation may declare one, and not its head
     encode_call: Callable[[HostedCall], Sequence[Wire]] = nothing_shown
     encode_result: Callable[[HostedCall, HostedResult], Sequence[Wire]] = nothing_shown

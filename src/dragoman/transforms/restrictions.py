@@ -26,7 +26,7 @@ def restricts(profile: ModelProfile) -> bool:
 
 
 def restrict(request: Request, profile: ModelProfile, losses: Losses) -> Request:
-    """`request` without what the profile rules out; `WithoutImages` does the same for its messages."""
+    """`request` without what the profile rules out; `WithoutImages` (content.py) is for its messages."""
     settings = _settings(request.settings, profile, losses)
     changes: dict[str, Any] = {} if settings is request.settings else {"settings": settings}
     if request.parallel is not None and "parallel" in profile.refused:

@@ -49,6 +49,7 @@ def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
 
 
 def _item(call: HostedCall) -> Wire:
+    """OpenAI has no item for a fetched page: it is an action of a search."""
     if call.kind == "mcp":
         return {
             "id": f"mcp_{call.id}",
