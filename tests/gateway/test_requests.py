@@ -247,7 +247,7 @@ def test_without_keys_no_web_page_is_answered(keyless: Stand, client: str, name:
     assert (got.status, metrics.status == 200) == (status, status == 200)
     if status == 403:
         assert got.failure(client).kind == "forbidden"
-        assert keyless.last()["error"].startswith("without keys")
+        assert keyless.last()["error"].startswith("Without keys")
 
 
 def test_with_a_key_it_does_not_matter_who_carries_it(behind: tuple[DemoApp, str]) -> None:
