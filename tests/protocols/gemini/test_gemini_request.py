@@ -314,6 +314,17 @@ def test_snake_case_means_the_same_and_goes_back_in_camel_case():
     assert decode(SNAKE)[0] == decode(CAMEL)[0]
 
 
+def test_a_field_that_is_spelled_both_ways_is_read_once_and_the_other_is_reported():
+    systems = {"systemInstruction": "be brief", "system_instruction": "be long"}
+    request, losses = decode({"contents": [HELLO], **systems, "generationConfig": {"topP": 0.5, "top_p": 1}})
+    assert [text.text for text in request.system] == ["be brief"]
+    assert request.settings.top_p == 0.5
+    assert losses == [
+        "dropped generationConfig.top_p: Only gemini has this field.",
+        "dropped system_instruction: Only gemini has this field.",
+    ]
+
+
 SLOPPY = {
     "contents is a string": ({"contents": "hello"}, {"contents": [HELLO]}),
     "contents is one content": ({"contents": HELLO}, {"contents": [HELLO]}),

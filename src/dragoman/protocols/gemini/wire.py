@@ -278,10 +278,14 @@ _SNAKE = frozenset(_CAMEL)
 
 
 def camel(wire: Wire) -> Wire:
-    """`wire` with its own keys in camelCase; `wire` itself where they are already."""
+    """`wire` with its own keys in camelCase; `wire` itself where they are already.
+
+    Of a field that is spelled both ways the second stays as it is, and is reported as unknown.
+    """
     if _SNAKE.isdisjoint(wire):
         return wire
-    return {_CAMEL.get(key, key): value for key, value in wire.items()}
+    both = wire.keys() & map(_CAMEL.get, _SNAKE & wire.keys())
+    return {key if _CAMEL.get(key) in both else _CAMEL.get(key, key): value for key, value in wire.items()}
 
 
 def opened(value: Any, where: str) -> Fields:
