@@ -237,7 +237,7 @@ def test_azure_where_the_machine_has_no_identity() -> None:
         with gateway(text, environ={"AZURE_POD_IDENTITY_AUTHORITY_HOST": machine}) as stand:
             got = ask(stand.url)
     host = machine.removeprefix("http://")
-    problem = f"provider cloud: no credential: {host} answered 400: Identity not found"
+    problem = f"Provider 'cloud': no credential: {host} answered 400: Identity not found"
     assert (got.status, got.json["error"]["message"]) == (503, problem)
 
 
@@ -259,7 +259,7 @@ def test_a_metadata_server_that_hangs_stalls_nobody_else() -> None:
             waiting = pool.submit(ask, stand.url)
             assert text_of(ask(stand.url, model="other:m")) == "hello"
             got = waiting.result()
-    problem = "provider cloud: no credential: no answer within 0.2 s"
+    problem = "Provider 'cloud': no credential: no answer within 0.2 s"
     assert (got.status, got.json["error"]["message"]) == (503, problem)
 
 
@@ -274,9 +274,8 @@ def test_azure_where_entra_refuses() -> None:
         with gateway(text, environ={**ENTRA, "AZURE_AUTHORITY_HOST": login}) as stand:
             got = ask(stand.url)
     host = login.removeprefix("http://")
-    problem = (
-        f"provider cloud: no credential: {host} answered 401: AADSTS7000215: Invalid client secret provided."
-    )
+    refused = "AADSTS7000215: Invalid client secret provided."
+    problem = f"Provider 'cloud': no credential: {host} answered 401: {refused}"
     assert (got.status, got.json["error"]["message"]) == (503, problem)
 
 

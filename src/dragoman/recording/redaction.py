@@ -56,7 +56,8 @@ _KEY_STARTS = (
 _KEY_REST = re.compile(rb"(?=[\w-]{0,64}\d)[\w-]{16,256}")
 _PRIVATE_KEY = re.compile(rb"((?:(?!-----)(?:[\w+/=:,. -]|\\+[nr]|[\r\n])){20,8000})")
 # A string in a line of a stream, and what tells lines of one call or text from those of another
-_PIECE = re.compile(rb'index"\s*:\s*(\d+)|"(\w+)"\s*:\s*"((?:[^"\\\n]++|\\.)*+)"|\n|\Z', re.IGNORECASE)
+_STRING = rb'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*)"'
+_PIECE = re.compile(rb'index"\s*:\s*(\d+)|"(\w+)"\s*:\s*' + _STRING + rb"|\n|\Z", re.IGNORECASE)
 # Parameters of our own routes and of upstreams that hold no secret
 _PLAIN_PARAMETERS = frozenset(
     {"alt", "api-version", "beta", "stream", "limit", "after", "before", "after_id", "before_id", "order"}

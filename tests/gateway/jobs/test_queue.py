@@ -143,7 +143,7 @@ def test_what_cannot_be_run_is_given_up(
             asyncio.run_coroutine_threadsafe(adding, queue._worker.get_loop()).result(10)
     reply = ended(client, id)
     assert reply.status == "failed"
-    assert ("its log" if crash else "interrupted") in reply.error.message
+    assert ("Its log" if crash else "interrupted") in reply.error.message
     done = finished(client, batch)
     assert results(client, done.error_file_id).popitem()[1]["response"]["status_code"] == 500
     assert "a secret" not in str(stand.lines)
