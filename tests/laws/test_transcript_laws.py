@@ -37,6 +37,7 @@ RECORDS = {
     "a call, and another turn": (HELLO, CALLED, HELLO, ANSWER),
     "a result without its call": (HELLO, RESULT, ANSWER),
     "the result is last": (HELLO, CALLED, RESULT),
+    "an id that comes again": (HELLO, CALLED, RESULT, CALLED, RESULT, ANSWER),
 }
 Item = tuple[str, str, str]
 
@@ -112,6 +113,7 @@ SETTINGS = {
     "openai-responses": {"input"},
     "anthropic": {"messages"},
     "gemini": {"contents"},
+    "gemini-interactions": {"input"},
 }
 
 

@@ -372,7 +372,8 @@ def _first_waiting(slots: deque[_Slot]) -> _Slot | None:
 class _Pairing:
     """The messages of a window. `seen` are the ids of calls so far, of which those of the window are added to
     the second set; `lost` are calls before the window that nobody answered: a result of one of them comes too
-    late. Without `mends`, calls without a result and results without a call stay as they are."""
+    late. Without `mends`, calls without a result, results without a call, and ids that come again stay as
+    they are."""
 
     def __init__(
         self,
@@ -482,7 +483,10 @@ class _Pairing:
                     for i, slot in enumerate(turn.slots, 1)
                 ]
                 self.calls += len(ids)
-                ids = [_unused(id, used, legal) for id in ids]
+                ids = [
+                    id if slot.call.id and not self._mends else _unused(id, used, legal)
+                    for slot, id in zip(turn.slots, ids, strict=True)
+                ]
                 messages += self._answered(turn, ids)
                 after = turn.answered_by
                 turn.slots.clear()  # they refer to their turn: a cycle would wait for the garbage collector

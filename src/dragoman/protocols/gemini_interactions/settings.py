@@ -86,7 +86,8 @@ def encode_settings(request: Request, profile: ModelProfile, losses: Losses) -> 
     body = _encode_output(request, profile, losses) | _encode_labels(settings.metadata, losses)
     if settings.service_tier is not None:
         body |= encode_tier(settings.service_tier, _TIERS, PROTOCOL_NAME, losses)
-    body["store"] = bool(settings.store)  # Google's default is true (G113: bifrost#2270 shows it for OpenAI)
+    if settings.store is not None or not profile.transcript:
+        body["store"] = settings.store or False  # Google's default is true (G113: bifrost#2270, of OpenAI)
     for name, _ in _UNSUPPORTED(settings):
         losses.dropped(name, f"{PROTOCOL_NAME} has no such setting.", f"setting.{name}")
     if (settings.n or 1) > 1:
