@@ -376,7 +376,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
 WRONG_USE = {
     "no folder of the output": (
         ["in.jsonl"],
-        "only in.jsonl is given: name the FILE… to read and the folder OUT/",
+        "Only in.jsonl is given. Name the FILE… to read and the folder OUT/",
     ),
     "a file for it": (["in.jsonl", "in.jsonl"], "OUT/ is the folder to write, and in.jsonl is a file"),
 }
