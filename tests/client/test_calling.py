@@ -290,7 +290,7 @@ def test_a_stream_that_breaks_is_never_a_result(address: str, protocol: str, fau
 
 def test_nobody_listens():
     model = Provider("away", protocol="gemini", base_url="http://127.0.0.1:9", tries=1).model("m")
-    with pytest.raises(UpstreamError, match="away is not reachable") as caught:
+    with pytest.raises(UpstreamError, match="'away' is not reachable") as caught:
         generate("Hi", model)
     assert caught.value.failure.kind == "overloaded"
 

@@ -284,7 +284,7 @@ def test_it_resumes_after_a_kill(tmp_path: Path):
 def test_an_upstream_that_is_away_ends_the_batch(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     source = written(tmp_path / "in.jsonl", *({"id": f"p{index}", "prompt": "Hi"} for index in range(300)))
     away = Provider("away", protocol="gemini", base_url="http://127.0.0.1:9", tries=1).model("m")
-    with pytest.raises(UpstreamError, match="away is not reachable"):
+    with pytest.raises(UpstreamError, match="'away' is not reachable"):
         generate_file(source, tmp_path / "out.jsonl", away)
     assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") < 64
     gc.collect()

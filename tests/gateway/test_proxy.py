@@ -27,5 +27,5 @@ def test_only_its_provider_uses_the_proxy():
 
 @pytest.mark.parametrize("url", ["socks5://p:1", "p", "https://p:1"])
 def test_other_kinds_are_refused_by_name(url: str):
-    with pytest.raises(ConfigError, match=r"providers\.far\.proxy: expected http://HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"providers\.far\.proxy: Expected http://HOST:PORT"):
         load(provider("far", "http://far.invalid", proxy=f'"{url}"'), {})

@@ -12,6 +12,7 @@ from typing import Any
 from dragoman.serving.protocol import Protocol
 
 registry: Any = import_module("dragoman.protocols")
+exchange: Any = import_module("dragoman.exchange")
 
 
 @contextmanager
@@ -25,5 +26,6 @@ def registered(name: str, spoken: Protocol) -> Iterator[None]:
         yield
     finally:
         del registry._UPSTREAM_FOLDERS[name], sys.modules[module.__name__]
-        for cached in (registry.protocol, registry.codec, registry.upstream, registry.server):
+        looked_up = registry.protocol, registry.codec, registry.upstream, registry.server, exchange._plan
+        for cached in looked_up:
             cached.cache_clear()
