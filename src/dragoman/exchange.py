@@ -396,7 +396,10 @@ class Exchange:
         if self._compaction:
             request = self._request = replace(request, compaction=self._compaction)
         self._pipeline = self._new_pipeline(self._losses)
-        sent, out = self._pipeline.encode_request(self._rounds(request) if self._rounds else request)
+        adapted = self._rounds(request) if self._rounds else request
+        if decoding.items and adapted.messages is not request.messages:
+            decoding.leave_out(_places(request) - _places(adapted))  # a part of ours is a call again
+        sent, out = self._pipeline.encode_request(adapted)
         if overrides:
             out = add_extra(overrides, out, self._losses)
         if self._pipeline.edits is not None:
@@ -678,6 +681,10 @@ def _routed(request: Request, model: str | None, stream: bool | None) -> Request
     if model == request.model and stream == request.stream:
         return request
     return replace(request, model=model, stream=stream)
+
+
+def _places(request: Request) -> set[str]:
+    return {part.where for message in request.messages for part in message.parts}
 
 
 def _too_deep(codec: Codec) -> WireError:

@@ -18,6 +18,7 @@ from gateway.hosted_stand import (
     CLIENTS,
     MINE,
     NONE,
+    PAGE,
     SEARCHED,
     TOOL,
     Search,
@@ -91,10 +92,10 @@ def answered(client: str, body: Any, got: Any, stream: bool) -> Any:
 @pytest.mark.parametrize("client", ["anthropic", "openai-responses", "gemini-interactions"])
 def test_items_of_executed_calls_go_on_at_the_vendor(client: str, upstream: str) -> None:
     """As text, with what was found where the client's items hold it."""
-    first = calls_of("openai-chat", SEARCHED), text_of("openai-chat", "It is warm.")
+    first = calls_of("openai-chat", SEARCHED), text_of("openai-chat", f"It is warm. [Paris]({PAGE})")
     _, sent, _ = continued(client, upstream, False, answered, *first)
     said = jsontext.dumps(sent)
-    assert MAGIC not in said
+    assert MAGIC not in said  # in the index of the citation neither
     assert "_dragoman_" not in said
     assert "paris weather" in said
     assert "It is warm." in said
@@ -112,7 +113,8 @@ def test_they_are_calls_again_where_the_tool_is_offered(client: str) -> None:
     model = Canned(*answers)
     with running(model) as url, gateway(provider("one", url), hosted=HostedTools([Search()])) as stand:
         got = send(stand.url, "POST", path, jsontext.encode(body))
-        send(stand.url, "POST", path, jsontext.encode(answered(client, body, got, False)))
+        then = send(stand.url, "POST", path, jsontext.encode(answered(client, body, got, False)))
+    assert "part.unknown" not in then.headers["x-dragoman-losses"]
     second, third = (request.json["messages"] for request in model.requests[1:])
     roles = ["assistant", "tool", "assistant", "user"]
     assert [message["role"] for message in third][-4:] == roles

@@ -120,6 +120,11 @@ class Losses(Struct, eq=False):
     def extend(self, losses: Iterable[Loss]) -> None:
         self.items.update(losses.items if type(losses) is Losses else dict.fromkeys(losses))
 
+    def leave_out(self, places: Collection[str]) -> None:
+        """What stands there was not lost after all."""
+        if places:
+            self.items = {loss: None for loss in self.items if loss.where not in places}
+
     def respell(self, spelling: Spelling, source: Any = None, before: Iterable[Loss] = ()) -> None:
         """Name places as the source spells them, and put `before` in front."""
         spelled = dict.fromkeys(spelling.spelled(self.items, source))

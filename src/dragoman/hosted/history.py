@@ -85,7 +85,7 @@ class _PartReader:
             case "listing" | "answer":
                 return ()
             case "told":
-                return (Text(part.text),) if part.text else ()
+                return (Text(part.text, where=part.where),) if part.text else ()
             case "question":
                 denial = self._past.approvals.denial(past)
                 if not name or not denial:

@@ -135,7 +135,7 @@ class DecodedMessages(DecodeRun):
 
 
 class EncodeNative(Fold, frozen=True):
-    """Messages as they came; only thinking that others signed is withheld."""
+    """Messages as they came; only what others signed or cited is withheld."""
 
     def begin(self, state: Any = None) -> FoldRun:
         return _NativeWriter()
@@ -444,7 +444,9 @@ def _texts(message: Message, losses: Losses) -> list[Text]:
 
 
 def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
-    """Anthropic takes back only what it made: thinking that it signed, searches of its own."""
+    """Anthropic takes back only what it made: thinking that it signed, searches and citations of its own."""
+    if type(part) is Text:
+        return _without_foreign_citations(part, losses) if part.citations else part
     if isinstance(part, Foreign) and is_made_here(part.body):
         return text_made_here(part, losses)
     if not isinstance(part, Reasoning):
@@ -492,15 +494,19 @@ def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
             return _sendable(part, losses)
 
 
-def _fit_text(part: Text, losses: Losses) -> Text | None:
+def _fit_text(part: Text, losses: Losses) -> AnyPart | None:
     if is_blank(part.text):
         if part.text:
             losses.dropped(part.where, "Anthropic refuses blank text.", "text.blank")
         return None
-    if part.citations and not all(is_native(citation) for citation in part.citations):
-        report_citations(losses, part, "Anthropic takes back only citations that it made.")
-        return replace(part, citations=())
-    return part
+    return _sendable(part, losses)
+
+
+def _without_foreign_citations(part: Text, losses: Losses) -> Text:
+    if all(is_native(citation) for citation in part.citations):
+        return part
+    report_citations(losses, part, "Anthropic takes back only citations that it made.")
+    return replace(part, citations=())
 
 
 def _ended(turn: Message, losses: Losses) -> Message:
