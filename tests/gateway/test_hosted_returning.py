@@ -107,6 +107,30 @@ def test_a_client_that_brings_them_back_needs_neither() -> None:
     assert "hosted.result" not in got.headers["x-dragoman-losses"]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("order", [MIXED, MIXED[::-1]], ids=["ours first", "theirs first"])
+@pytest.mark.parametrize("kept", ["call ids", "thoughts"])
+def test_a_gemini_client_keeps_call_ids_or_thoughts(kept: str, order: Any, stream: bool) -> None:
+    """Gemini CLI keeps no thoughts, OpenCode no ids."""
+    path, body = path_and_body("gemini", stream)
+    body = {**body, "tools": [*body["tools"], MINE["gemini"]]}
+    with searching(CHAT, calls_of(CHAT, *order, stream=stream), text_of(CHAT, "Done.", stream)) as each:
+        stand, model, search = each
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+        again = following("gemini", body, got, stream)
+        for content in again["contents"]:
+            content["parts"] = [
+                part for part in content["parts"] if kept == "thoughts" or "thought" not in part
+            ]
+            for part in content["parts"] if kept == "thoughts" else ():
+                for field in ("functionCall", "functionResponse"):
+                    part.get(field, {}).pop("id", None)
+        send(stand.url, "POST", path, jsontext.encode(again))
+    assert search.queries == ["paris weather"]
+    assert told(model).count("18 degrees") == 1
+    assert told(model).count("mine says") == 1
+
+
 def test_what_cannot_be_called_again_is_reported() -> None:
     """The next request declares no search, and comes to another gateway."""
     with searching(CHAT, calls_of(CHAT, *MIXED)) as (stand, _, _):

@@ -2,7 +2,7 @@
 
 in the client's own parts            Anthropic's blocks, Responses' mcp_call     nothing is to be done here
 in hidden reasoning                  the client echoes it                        `seal_results`
-in the store, under a call's id      the client echoes ids alone (Chat)          `keep`, `find_lost`
+in the store, under a call's id      the client echoes ids alone (Chat, Gemini)       `keep`, `find_lost`
 nowhere any more                     the id says what was called: it is called again, and reported
 """
 

@@ -32,6 +32,7 @@ LIMITS = ProtocolLimits(
             b"mcpServers",
             b"mcp_servers",
         ),
+        forgets=True,  # Gemini CLI keeps no thoughts in its history
     ),
     protocol=PROTOCOL_NAME,
     signs="call",
