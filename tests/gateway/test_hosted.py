@@ -247,11 +247,13 @@ def test_several_answers_are_refused() -> None:
 
 
 def test_a_failure_in_a_later_round() -> None:
-    """A status for a whole reply; in a stream, which has begun, an event."""
-    down = Answer(400, jsontext.encode({"error": {"message": "no", "type": "x"}}))
-    got = asked("anthropic", Canned(calls(SEARCHED), down), Search())
+    """A status for a whole reply; in a stream, which has begun, an event. The first round is counted."""
+    down, search = Answer(400, jsontext.encode({"error": {"message": "no", "type": "x"}})), Search()
+    got = asked("anthropic", Canned(calls(SEARCHED), down), search)
     assert (got.status, got.json["error"]["message"]) == (400, "no")
-    got = asked("anthropic", Canned(calls(SEARCHED, stream=True), down), Search(), stream=True)
+    assert (search.record["input"], search.record["output"]) == (7, 3)
+    got = asked("anthropic", Canned(calls(SEARCHED, stream=True), down), search, stream=True)
+    assert (search.record["input"], search.record["output"]) == (7, 3)
     frames = frames_of(got.body)
     assert (got.status, frames[0]["type"], frames[-1]["type"]) == (200, "message_start", "error")
     assert frames[-1]["error"]["message"] == "no"

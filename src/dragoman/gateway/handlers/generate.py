@@ -131,7 +131,10 @@ class RoundRunner:
             joiner.add_summary(record.spent, codec.counts_summary)
             record.spent = None if codec.counts_summary else record.spent
         rounds = open_rounds(self._attempts, arrived, joiner, reply)
-        await rounds.end(await (play(run, rounds, request) if run else rounds.send(request)))
+        try:
+            await rounds.end(await (play(run, rounds, request) if run else rounds.send(request)))
+        finally:  # the first rounds are paid for, whatever became of the last one
+            record.usage, record.calls = joiner.usage, joiner.calls
 
 
 def _concerns_summaries(request: RoutedRequest, codec: CompactionCodec) -> bool:

@@ -27,7 +27,7 @@ from dragoman.gateway.handlers.relay import (
     unreadable,
 )
 from dragoman.gateway.large_bodies import run_for
-from dragoman.gateway.request import Attempt, ExchangeRecord, GatewayRequest, RoutedRequest
+from dragoman.gateway.request import Attempt, GatewayRequest, RoutedRequest
 from dragoman.gateway.upstreams.attempts import LARGEST_REPLY, Attempts, Relay
 from dragoman.http.client import Reply, TransportError
 from dragoman.pipeline import JoinedStream
@@ -90,7 +90,6 @@ class WholeRounds:
         out = request.client.encode_response(response, exchange.loss_list, exchange.client_request)
         if self._turn_writer:
             out = await self._turn_writer.whole(out, record.lost)
-        _count(record, self._joiner)
         record.first_byte()
         record.lost = [*record.lost, *(loss for loss in exchange.bare_losses if loss not in record.lost)]
         await request.writer.whole(200, jsontext.encode(out), loss_header(record.losses))
@@ -157,7 +156,6 @@ class StreamedRounds:
 
     async def _close(self, last: bytes) -> None:
         reply = self.reply
-        _count(self._request.record, self._joiner)
         await reply.settle()
         reply.busy = True
         reply.fail = None
@@ -220,7 +218,3 @@ def pin(request: RoutedRequest) -> RoutedRequest:
     """The request for the target that answered the last round, and no other: it made the state in it."""
     target = request.arrived.record.target
     return replace(request, targets=(target,)) if target else request
-
-
-def _count(record: ExchangeRecord, joiner: RoundJoiner) -> None:
-    record.usage, record.calls = joiner.usage, joiner.calls
