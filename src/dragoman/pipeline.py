@@ -31,7 +31,16 @@ from dragoman.core.codec import (
     without_computer,
 )
 from dragoman.core.errors import UpstreamError, WireError
-from dragoman.core.events import Event, EventStage, ResponseEnd, ResponseFailed, ResponseStart, unfold
+from dragoman.core.events import (
+    Event,
+    EventStage,
+    PartDelta,
+    PartEnd,
+    ResponseEnd,
+    ResponseFailed,
+    ResponseStart,
+    unfold,
+)
 from dragoman.core.fields import read_body
 from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, begin, end, report
 from dragoman.core.jsontext import TOO_DEEP
@@ -577,7 +586,8 @@ class JoinedStream:
     """The bytes of a client's stream whose reply takes several rounds: one encoder for all of them.
 
     `feed`, `close` and `fail` are for the bytes of one round. A failure does not pass: `end` tells it, once
-    nobody tries the round again.
+    nobody tries the round again. What comes before the content of a later round is held, so that one that
+    fails there leaves no trace, and may be tried again.
     """
 
     def __init__(self, client: Protocol, joiner: RoundJoiner, framing: Framing | None = None) -> None:
@@ -585,11 +595,12 @@ class JoinedStream:
         self._reader: EventReader | None = None
         self._encoder: Stage[Event, Frame] | None = None
         self._printer: Stage[Frame, bytes] = self._framing.encoder()
+        self._held: list[Event] | None = None
 
     def begin_round(self, reader: EventReader, request: Request | None, losses: Losses) -> None:
         """`request` is the client's, for replies that echo it."""
         self.joiner.begin_round()
-        self._reader = reader
+        self._reader, self._held = reader, [] if self.joiner.is_begun else None
         if not self.joiner.is_begun:
             self._encoder = self._client.codec.stream_encoder(losses, request)
             self._printer = self._framing.encoder()
@@ -624,7 +635,18 @@ class JoinedStream:
 
     def _join(self, events: Iterable[Event]) -> bytes:
         join = self.joiner.feed
+        if self._held is not None:
+            events = self._release([*self._held, *events])
         return self.write([joined for event in events for joined in join(event)])
+
+    def _release(self, events: list[Event]) -> list[Event]:
+        """Nothing, until it is known that the round has content, or how it ended."""
+        kinds = {type(event) for event in events}
+        if ResponseFailed in kinds:
+            return [event for event in events if type(event) is ResponseFailed]
+        begins = kinds & {PartDelta, PartEnd, ResponseEnd}
+        self._held = None if begins else events
+        return events if begins else []
 
 
 def encode_failure(

@@ -259,6 +259,18 @@ def test_a_failure_in_a_later_round() -> None:
     assert frames[-1]["error"]["message"] == "no"
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_later_round_that_fails_at_once_leaves_no_trace(client: str) -> None:
+    """Its first bytes hold content and an error: the client sees the next attempt, in a stream without gaps."""
+    begun, error = chunks("Lost. ")[:2], jsontext.encode({"error": {"message": "overloaded", "code": 503}})
+    broken = Answer(200, b"".join(begun) + b"data: %b\n\n" % error, **SSE)
+    upstream = Canned(calls(SEARCHED, stream=True), broken, says("It is warm.", stream=True))
+    search = Search()
+    got = asked(client, upstream, search, stream=True)
+    assert got.text(client).endswith("It is warm.")
+    assert (b"Lost" in got.body, len(upstream.requests), len(search.queries)) == (False, 3, 1)
+
+
 def test_a_tool_that_the_upstream_runs_itself_is_left_to_it() -> None:
     upstream, search = (
         Canned(Answer(200, b'{"type": "error", "error": {"type": "x", "message": "no"}}')),
