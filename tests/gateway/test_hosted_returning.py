@@ -12,7 +12,15 @@ import pytest
 
 from dragoman.core import jsontext
 from dragoman.core.hosted import HostedResult
-from dragoman.core.model import HostedKind, HostedTool, Text, ToolCall, ToolDeclaration
+from dragoman.core.model import (
+    Base64,
+    HostedKind,
+    HostedTool,
+    Media,
+    Text,
+    ToolCall,
+    ToolDeclaration,
+)
 from dragoman.hosted.executor import CallLimits, DeclaredFunctions, HostedContext
 from dragoman.hosted.loop import HostedTools
 from dragoman.hosted.returning import mark
@@ -129,6 +137,25 @@ def test_a_gemini_client_keeps_call_ids_or_thoughts(kept: str, order: Any, strea
     assert search.queries == ["paris weather"]
     assert told(model).count("18 degrees") == 1
     assert told(model).count("mine says") == 1
+
+
+class Camera(Search):
+    async def execute(self, tool: HostedTool, call: ToolCall, context: HostedContext) -> HostedResult:
+        return HostedResult((Media("image", "image/png", Base64("iVBORw0K")),))
+
+
+@pytest.mark.parametrize("client", ["gemini", CHAT])
+def test_an_image_is_read_in_its_reply_alone(client: str) -> None:
+    path, body = path_and_body(client, False)
+    body = {**body, "tools": [*body.get("tools", []), MINE[client]]}
+    model = Canned(calls_of(CHAT, SEARCHED), calls_of(CHAT, *MIXED), text_of(CHAT, "Done."))
+    with running(model) as url, gateway(provider("one", url), hosted=HostedTools([Camera()])) as stand:
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+        then = send(stand.url, "POST", path, jsontext.encode(following(client, body, got, False)))
+    assert then.status == 200
+    assert "iVBORw0K" in model.requests[1].body.decode()
+    assert "Binary content of type image/png was processed." in told(model)
+    assert "result.media.dropped" in got.headers["x-dragoman-losses"]
 
 
 def test_what_cannot_be_called_again_is_reported() -> None:

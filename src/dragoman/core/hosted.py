@@ -58,6 +58,15 @@ def tools_in_words(names: Iterable[str]) -> str:
     return f"You can call these tools now: {found}" if found else "No tool was found. Try other words."
 
 
+def content_in_words(content: Iterable[object]) -> list[str]:
+    """A text for each part: items of protocols, and later requests, have no more of media."""
+    return [
+        part.in_words if isinstance(part, Media) else part.text
+        for part in content
+        if isinstance(part, Text | Media)
+    ]
+
+
 class HostedResult(Struct, frozen=True, gc=False):
     """What one call gave. `content` is what the model reads; a failure says there what went wrong."""
 
@@ -68,7 +77,7 @@ class HostedResult(Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+        return "\n".join(content_in_words(self.content))
 
 
 class HostedCall(Struct, frozen=True, gc=False):

@@ -134,6 +134,11 @@ class Media(Part, frozen=True, eq=False):
     name: str = ""
     detail: str = ""
 
+    @property
+    def in_words(self) -> str:
+        """What stands in its place where only text can."""
+        return f"Binary content of type {self.media_type or 'application/octet-stream'} was processed."
+
 
 def media_kind(media_type: str) -> MediaKind:
     match media_type.partition("/")[0]:

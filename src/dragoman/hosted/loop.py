@@ -43,6 +43,7 @@ from dragoman.core.model import (
     Foreign,
     HostedKind,
     HostedTool,
+    Media,
     Message,
     Request,
     Stop,
@@ -69,6 +70,7 @@ Lead = Callable[[AnyPart], None]
 
 _NO_MORE = "the reply may use no more tools: answer with what you have"
 _AGAIN = "Its result did not come back with the conversation, so it was called again."
+_NO_MEDIA = "The model reads its media in this reply. Later requests have its text alone."
 _GONE = "Its result did not come back with the conversation, and it cannot be called again."
 
 
@@ -437,6 +439,9 @@ class HostedRun(RoundHooks):
     def _end_call(self, call: _BegunCall, result: HostedResult) -> None:
         self._offers.load(result.loaded)
         self._sources |= {source_key(source.url): source for source in result.sources if source.url}
+        if any(isinstance(part, Media) for part in result.content):
+            where, code = f"result of {call.shown.name}", "result.media.dropped"
+            self.losses.append(Loss("dropped", where, _NO_MEDIA, code, severity_of(code)))
         if result.error is None:
             self.counts[call.shown.kind] += 1
         if self.note:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
+from dragoman.core.hosted import content_in_words
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import AnyPart, Message, Reasoning, State, Text, ToolCall, ToolResult
 from dragoman.core.seal import MAGIC
@@ -70,7 +71,7 @@ def _answers(data: str | bytes) -> list[Answer]:
 
 
 def _text_of(result: ToolResult) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return "\n".join(content_in_words(result.content))
 
 
 # For clients that echo ids alone

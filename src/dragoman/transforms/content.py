@@ -78,7 +78,7 @@ def _settle_item(item: Content, own: str, said: set[str] | None, losses: Losses)
             return _native(item, own)
         case Media() if said is not None:
             losses.changed(item.where, _SUMMARISED, "media.summary")
-            summary = _summary(item)
+            summary = item.in_words
             return None if summary in said else Text(summary)
         case Media():
             return true_type(item, losses)
@@ -169,7 +169,7 @@ def without_summarised(message: Message, losses: Losses) -> Message:
     """
     items = [item for part in message.parts if type(part) is ToolResult for item in part.content]
     texts = {item.text for item in items if type(item) is Text}
-    summarised = [part for part in message.parts if type(part) is Media and _summary(part) in texts]
+    summarised = [part for part in message.parts if type(part) is Media and part.in_words in texts]
     for part in summarised:
         losses.changed(part.where, _SUMMARISED, "media.summary")
     rest = [part for part in message.parts if not any(part is media for media in summarised)]
@@ -207,10 +207,6 @@ def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
 
 
 _SUMMARISED = 'images="summary" is set, so a text stands in place of the binary result.'
-
-
-def _summary(media: Media) -> str:
-    return f"Binary content of type {media.media_type or 'application/octet-stream'} was processed."
 
 
 def _native(part: Foreign, own: str) -> Foreign | Text | None:

@@ -51,7 +51,7 @@ async def start_run(hosted: HostedTools, request: RoutedRequest) -> HostedRun | 
 
 
 async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundEnd:
-    record = request.arrived.record
+    record, declared = request.arrived.record, len(run.losses)
     record.lost = [*record.lost, *run.losses]
     # parsed anew: what is remembered of a conversation knows nothing of these rounds
     body = _body(request)
@@ -78,6 +78,7 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
         return await run.play(send, rounds.add, rounds.lead)
     finally:
         record.hosted = {**run.counts}
+        record.lost = [*record.lost, *run.losses[declared:]]  # of results
 
 
 def _carries_results(body: Body) -> bool:

@@ -16,11 +16,12 @@ from dragoman.core.hosted import (
     HostedCodec,
     HostedError,
     HostedResult,
+    content_in_words,
     pages_in_words,
     tools_in_words,
 )
 from dragoman.core.jsontext import is_object
-from dragoman.core.model import ExecutedCall, HostedKind, Text, Wire
+from dragoman.core.model import ExecutedCall, HostedKind, Wire
 from dragoman.core.seal import seal
 from dragoman.protocols.anthropic.hosted import (
     EXECUTED,
@@ -67,13 +68,12 @@ def encode_call(call: HostedCall) -> Sequence[Wire]:
 
 def encode_result(call: HostedCall, result: HostedResult) -> Sequence[Wire]:
     if call.kind == "mcp":
-        texts = [part.text for part in result.content if isinstance(part, Text)]
         return (
             {
                 "type": "mcp_tool_result",
                 "tool_use_id": _id(call),
                 "is_error": result.error is not None,
-                "content": [{"type": "text", "text": text} for text in texts],
+                "content": [{"type": "text", "text": text} for text in content_in_words(result.content)],
             },
         )
     content = _content(call.kind, result)
