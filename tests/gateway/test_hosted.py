@@ -261,7 +261,7 @@ def test_a_failure_in_a_later_round() -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_later_round_that_fails_at_once_leaves_no_trace(client: str) -> None:
-    """Its first bytes hold content and an error: the client sees the next attempt, in a stream without gaps."""
+    """Its first bytes hold content and an error. The client sees the next attempt, without a gap."""
     begun, error = chunks("Lost. ")[:2], jsontext.encode({"error": {"message": "overloaded", "code": 503}})
     broken = Answer(200, b"".join(begun) + b"data: %b\n\n" % error, **SSE)
     upstream = Canned(calls(SEARCHED, stream=True), broken, says("It is warm.", stream=True))
