@@ -332,6 +332,24 @@ def test_a_redirect_is_checked_again():
     assert "secret" not in shown(result)
 
 
+@pytest.mark.parametrize("field, named", [("allowed_domains", "127.0.0.1"), ("blocked_domains", "localhost")])
+def test_a_redirect_keeps_to_the_domains_of_the_client(field: str, named: str):
+    asked: list[str] = []
+
+    def answered(request: BaseHTTPRequestHandler, _: bytes) -> Answer:
+        asked.append(request.path)
+        port = request.connection.getsockname()[1]
+        return (302, "text/plain", f"http://localhost:{port}/inside".encode())
+
+    with serving(answered) as url:
+        port = url.rpartition(":")[2]
+        guard = AddressGuard(frozenset((f"127.0.0.1:{port}", f"localhost:{port}")))
+        context = HostedContext(messages=(Message("user", (Text(url),)),), limits=CallLimits(seconds=20))
+        tool = HostedTool("web_fetch", settings={field: [named]})
+        result = execute(WebFetchExecutor(WebFetchSettings(), guard), {"url": url}, tool, context)
+    assert (result.error, asked) == ("not_allowed", ["/"])
+
+
 def test_what_the_model_wrote_itself_is_no_source_of_addresses():
     executor = WebFetchExecutor(WebFetchSettings())
     url = "https://collect.example/?data=1"

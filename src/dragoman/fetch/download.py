@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
@@ -46,8 +46,16 @@ class WebPage:
             return self.body.decode(errors="replace")
 
 
-def download(url: str, guard: AddressGuard, *, seconds: float, most: int) -> WebPage:
-    """It blocks, for `seconds` at most. `most`: bytes that are read of the page."""
+def download(
+    url: str,
+    guard: AddressGuard,
+    *,
+    seconds: float,
+    most: int,
+    is_wanted: Callable[[str], bool] = lambda url: True,
+) -> WebPage:
+    """It blocks, for `seconds` at most. `most`: bytes that are read of the page. `is_wanted`: whether a
+    redirect may lead to an address."""
     deadline = time.monotonic() + seconds
     try:
         for _ in range(REDIRECTS + 1):
@@ -55,6 +63,8 @@ def download(url: str, guard: AddressGuard, *, seconds: float, most: int) -> Web
             if isinstance(found, WebPage):
                 return found
             url = found
+            if not is_wanted(url):
+                raise FetchError(f"{url}: a redirect leads to a domain that is not allowed", "not_allowed")
     except FetchError as error:
         if error.problem != "unavailable" or time.monotonic() < deadline:
             raise

@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
+from threading import BoundedSemaphore
 
 from dragoman.fetch import FetchError, WebPage
 from dragoman.fetch.pagetext import page_text
 
 _PARSER = Path(__file__).with_name("page_parser.py")
+_PARSERS = BoundedSemaphore(8)  # that run at a time: each may take much memory
 _INHERITED = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # no keys
 
 
@@ -40,12 +43,19 @@ def _parse(url: str, kind: str, body: bytes, seconds: float) -> str | None:
     environ = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     command = [sys.executable, "-P", str(_PARSER), kind]
+    overdue = FetchError(f"{url}: reading the page took longer than {seconds:.3g} s", "timeout")
+    deadline = time.monotonic() + seconds
+    if not _PARSERS.acquire(timeout=seconds):
+        raise overdue
     try:
+        left = max(deadline - time.monotonic(), 0)
         parsed = subprocess.run(
-            command, input=body, env=environ, timeout=seconds, check=True, capture_output=True
+            command, input=body, env=environ, timeout=left, check=True, capture_output=True
         )
     except subprocess.TimeoutExpired:
-        raise FetchError(f"{url}: reading the page took longer than {seconds:.3g} s", "timeout") from None
+        raise overdue from None
     except (OSError, subprocess.CalledProcessError):
         return None
+    finally:
+        _PARSERS.release()
     return parsed.stdout.decode(errors="replace")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from dragoman.core.hosted import FoundSource, HostedError, HostedResult
 from dragoman.core.model import (
@@ -38,8 +39,9 @@ FETCH = ToolDeclaration(
         "required": ["url"],
     },
 )
-# Threads of their own: slow pages must not take those of asyncio.to_thread from others
-_THREADS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dragoman-fetch")
+# Threads of their own: slow pages must not take those of asyncio.to_thread from others. Most of them wait:
+# the slow pages of one request must not hold up those of another
+_THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="dragoman-fetch")
 _TITLE = re.compile(r"\s*(?:#+ )?(\S[^\n]{0,200})")
 _ERRORS: dict[FetchProblem, HostedError] = {
     "invalid": "invalid_input",
@@ -66,7 +68,8 @@ class WebFetchExecutor:
         allowed, blocked = (
             tuple(settings.get(name) or ()) for name in ("allowed_domains", "blocked_domains")
         )
-        if not is_wanted(url, allowed, blocked):
+        is_allowed = partial(is_wanted, allowed=allowed, blocked=blocked)
+        if not is_allowed(url):
             return failure("not_allowed", f"{url} is not one of the allowed domains")
         if not stands_in(
             url, context.messages
@@ -74,7 +77,7 @@ class WebFetchExecutor:
             return failure("not_in_conversation", f"{url} does not stand in the conversation")
         try:
             page, text = await asyncio.get_running_loop().run_in_executor(
-                _THREADS, self._read, url, context.limits.seconds
+                _THREADS, self._read, url, context.limits.seconds, is_allowed
             )
         except FetchError as error:
             return failure(_ERRORS[error.problem], str(error))
@@ -89,9 +92,11 @@ class WebFetchExecutor:
     async def close(self) -> None:
         """Its threads end with what they fetch."""
 
-    def _read(self, url: str, seconds: float) -> tuple[WebPage, str | None]:
+    def _read(
+        self, url: str, seconds: float, is_allowed: Callable[[str], bool]
+    ) -> tuple[WebPage, str | None]:
         deadline = time.monotonic() + seconds
-        page = download(url, self._guard, seconds=seconds, most=LARGEST_PAGE)
+        page = download(url, self._guard, seconds=seconds, most=LARGEST_PAGE, is_wanted=is_allowed)
         return page, read_page(page, max(deadline - time.monotonic(), 0))
 
 
