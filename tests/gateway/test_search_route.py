@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,14 +40,20 @@ class Site:
         await Canned(answer)(scope, receive, give)
 
 
+def tables(url: str) -> str:
+    fetch = f'[hosted.web_fetch]\nallowed_hosts = ["{url.removeprefix("http://")}"]\n'
+    return f'[hosted.web_search]\nbackend = "searxng"\nurl = "{url}"\n{fetch}'
+
+
 @contextlib.contextmanager
-def searching() -> Iterator[tuple[Stand, Site, str]]:
+def searching(more: str = "") -> Iterator[tuple[Stand, Site, str]]:
     site = Site()
-    with running(Canned(Answer(200, chat("x")))) as up, running(site) as url:
-        tables = f'[hosted.web_search]\nbackend = "searxng"\nurl = "{url}"\n'
-        tables += f'[hosted.web_fetch]\nallowed_hosts = ["{url.removeprefix("http://")}"]\n'
-        with gateway(provider("one", up) + tables) as stand:
-            yield stand, site, url
+    with (
+        running(Canned(Answer(200, chat("x")))) as up,
+        running(site) as url,
+        gateway(provider("one", up) + tables(url) + more) as stand,
+    ):
+        yield stand, site, url
 
 
 def asked(stand: Stand, commands: Any, session: str = "s", **more: Any) -> Got:
@@ -116,6 +123,17 @@ def test_an_address_of_the_conversation_is_opened_and_sessions_are_apart() -> No
     assert "Line 1" in opened.json["output"]
     assert "turn0search0" in name
     assert "There is no" in other.json["output"]
+
+
+def test_workers_of_one_store_know_the_names_of_each_other(tmp_path: Path) -> None:
+    store = f'[store]\nurl = "sqlite:///{tmp_path}/store.db"\n'
+    with searching(store) as (first, _, url), gateway(provider("one", url) + tables(url) + store) as second:
+        found = asked(first, {"search_query": [{"q": "x"}]}).json["output"]
+        opened = asked(second, {"open": [{"ref_id": "turn0search0"}]}).json["output"]
+        again = asked(first, {"find": [{"ref_id": "turn1view0", "pattern": "line 1"}]}).json["output"]
+    assert "[turn0search0]" in found
+    assert "[turn1view0]" in opened
+    assert ": Line 1" in again
 
 
 def test_without_a_backend() -> None:

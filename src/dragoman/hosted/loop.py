@@ -86,13 +86,16 @@ class HostedTools:
     ) -> None:
         self._executors: Mapping[HostedKind, HostedExecutor] = {each.kind: each for each in executors}
         self._limits = limits or CallLimits()
-        self._approved = ApprovedCalls(store or ResultsInMemory(), self._limits)
+        store = store or ResultsInMemory()
+        self._approved = ApprovedCalls(store, self._limits)
         # for clients that search by themselves; None: there is no search
         searches = "web_search" in self._executors
-        self.searches = SearchSessions(self._executors, self._limits) if searches else None
+        self.searches = SearchSessions(self._executors, self._limits, store) if searches else None
 
     def keep_in(self, store: ResultStore) -> None:
         self._approved.store = store
+        if self.searches:
+            self.searches.store = store
 
     async def declare(
         self,

@@ -1,4 +1,5 @@
-"""Searches of a client that searches by itself: what it found keeps a name until the client opens it.
+"""Searches of a client that searches by itself: what it found keeps a name until the client opens it, in the
+store too: the next request may come to another worker.
 
 A command gives text for the model, whatever happens: it says what is not offered here, and what failed.
 """
@@ -9,8 +10,10 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
@@ -18,12 +21,14 @@ from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import HostedKind, HostedTool, Message, Text, ToolCall
 from dragoman.hosted.calls import RunningCalls
 from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor, failure
+from dragoman.hosted.result_store import ResultStore, StoreUnusable, digest_of
 from dragoman.serving.search import SearchCommand, SearchRequest
 
 _MOST_SESSIONS, _MOST_SOURCES = 256, 512
 _LINES = 200  # of a page that are shown at a time
 _WIDTH = 400  # characters of a line
 _HITS = 20  # of a pattern in a page
+_Kept = tuple[int, dict[str, tuple[str, str]]]  # the turn, and addresses with titles by their names
 _OFFSET = re.compile(r"([+-]?)(\d{1,2})(?::?(\d\d))?")
 
 
@@ -39,12 +44,28 @@ class SearchSession:
         while len(self.sources) > _MOST_SOURCES:
             self.sources.popitem(last=False)
 
+    async def load(self, store: ResultStore, caller: str, digest: str) -> None:
+        """What other workers found since."""
+        with suppress(StoreUnusable):
+            kept = (await store.recall_many(caller, [digest])).get(digest)
+            turn, sources = decode(kept or b"[-1, {}]", type=_Kept)
+            self.turn = max(self.turn, turn)
+            for name in sources.keys() - self.sources.keys():
+                self.keep(name, FoundSource(*sources[name]))
+
+    async def save(self, store: ResultStore, caller: str, digest: str) -> None:
+        sources = {name: (source.url, source.title) for name, source in self.sources.items()}
+        with suppress(StoreUnusable):
+            await store.remember(caller, digest, jsontext.encode([self.turn, sources]))
+
 
 class SearchSessions:
     """`executors` by the kind of tool; without one for the web there is no search."""
 
-    def __init__(self, executors: Mapping[HostedKind, HostedExecutor], limits: CallLimits) -> None:
-        self._executors, self._limits = executors, limits
+    def __init__(
+        self, executors: Mapping[HostedKind, HostedExecutor], limits: CallLimits, store: ResultStore
+    ) -> None:
+        self._executors, self._limits, self.store = executors, limits, store
         self._sessions: OrderedDict[tuple[str, str], SearchSession] = OrderedDict()
 
     async def run(self, caller: str, request: SearchRequest) -> tuple[str, list[FoundSource]]:
@@ -53,9 +74,13 @@ class SearchSessions:
         self._sessions.move_to_end((caller, request.session))
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
+        digest = digest_of("search", request.session)
+        await session.load(self.store, caller, digest)
         session.turn += 1
         turn = _SearchStep(self._executors, self._limits, session, caller, request)
         texts = await asyncio.gather(*(turn.run(command) for command in request.commands))
+        if turn.found:
+            await session.save(self.store, caller, digest)
         return "\n\n".join(texts) or "Nothing was asked.", turn.found
 
 
