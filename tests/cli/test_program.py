@@ -40,6 +40,13 @@ def test_every_command_has_help(name: str):
     assert result.stdout.startswith(f"Usage: main {name} [OPTIONS]")
 
 
+@pytest.mark.parametrize("name", ["dataset", "import"])
+def test_a_group_alone_shows_its_commands(name: str):
+    result = run(name)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0].startswith(f"Usage: main {name} [OPTIONS] COMMAND")
+
+
 def test_every_protocol_and_dialect_is_listed():
     result = run("protocols")
     assert result.exit_code == 0

@@ -316,7 +316,6 @@ def test_every_row_once_whoever_is_killed(victim: str, tmp_path: Path) -> None:
     if victim == "driver":
         driver.send_signal(signal.SIGKILL)
         driver.wait()
-        assert len([*out.glob("part-*")]) < 60
         wait_until(lambda: not any(map(is_running, workers)))  # they end with the driver
         subprocess.run([sys.executable, "-c", DRIVER, file, out], check=True)
     else:
@@ -324,6 +323,27 @@ def test_every_row_once_whoever_is_killed(victim: str, tmp_path: Path) -> None:
         assert driver.wait() == 0
     assert ids(out) == [str(i) for i in range(3000)]
     assert (job_report(out).rows, job_report(out).failed) == (3000, 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the processes in /proc")
+def test_who_interrupts_in_a_terminal_sees_one_sentence(tmp_path: Path) -> None:
+    """Ctrl-C goes to a group of processes. A worker that is in it shows where it was."""
+    file, out = write_parquet(tmp_path / "in.parquet", ROWS * 30, 100), tmp_path / "out"
+    words = ["dataset", "translate", file, out, "--from", "openai-chat", "--to", "anthropic"]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "dragoman", *words, "--column", "body", "--shard-rows", "1", "--workers", "2"],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    wait_until(lambda: any(out.glob("part-*")))
+    assert driver.pid not in map(os.getpgid, children(driver.pid))
+    os.killpg(driver.pid, signal.SIGINT)
+    _, said = driver.communicate()
+    assert driver.returncode == 130
+    assert [line for line in said.splitlines() if line and " rows " not in line] == [
+        "Interrupted. --resume goes on with what is not done."
+    ]
 
 
 def children(pid: int) -> list[int]:

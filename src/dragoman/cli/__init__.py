@@ -77,6 +77,9 @@ class Program(click.Group):
         _settle_streams()
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:  # its message is the help
+            error.show()
+            code = error.exit_code
         except click.ClickException as error:
             code = _complain(error.format_message(), getattr(error, "ctx", None), error.exit_code)
         except DragomanError as error:

@@ -86,6 +86,7 @@ def translate_files(
         raise ConfigError(f"engine is 'local' or 'ray', not {engine!r}")
     if (format := options.get("format") or "parquet") not in ("parquet", "jsonl"):
         raise ConfigError(f"format is 'parquet' or 'jsonl', not {format!r}")
+    _engine(options)  # raises ConfigError without its extra, before anything is written
     files = find_files(sources)
     if out and any(Path(out).resolve().is_relative_to(Path(source).resolve()) for source in sources):
         raise ConfigError(f"{out} is in a folder that is read: choose another one")
@@ -167,10 +168,7 @@ def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> L
     total = before.rows + sum(left.values())
     progress = JobProgress(total, before, before.rows, time.monotonic())
     on_progress = options.get("on_progress")
-    run_shards: RunShards = _run_shards
-    if options.get("engine") == "ray":
-        run_shards = import_module("dragoman.datasets.ray").run_shards
-    with closing(run_shards(job, [*left], options.get("workers") or 0)) as reports:
+    with closing(_engine(options)(job, [*left], options.get("workers") or 0)) as reports:
         for number, report in reports:
             done[number] = report
             progress.report.merge(report)
@@ -178,6 +176,12 @@ def _run(job: DatasetJob, done: dict[int, LossReport], options: JobOptions) -> L
             if on_progress:
                 on_progress(progress)
     return LossReport.merge_all(done[number] for number in sorted(done))  # whoever was first
+
+
+def _engine(options: JobOptions) -> RunShards:
+    if options.get("engine") == "ray":
+        return import_module("dragoman.datasets.ray").run_shards
+    return _run_shards
 
 
 def _run_shards(job: DatasetJob, todo: Sequence[int], workers: int) -> Generator[tuple[int, LossReport]]:
@@ -271,7 +275,12 @@ class _Worker:
 
     def __init__(self, job: bytes) -> None:
         command = [sys.executable, "-m", "dragoman.datasets.worker"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for who started it
+        )
         self._job = job
 
     def ask(self, number: int) -> bytes:
