@@ -669,11 +669,11 @@ REPAIRED = {
     "a space": ("<get_time >\n<tz>UTC</tz>\n</get_time>", "<get_time > was read as <get_time>"),
     "a wrapper": (
         "<tools><get_time><tz>UTC</tz></get_time></tools>",
-        "A call stood in <tools>. It was read all the same.",
+        "A call was in <tools>. It was read all the same.",
     ),
     "a code block": (
         "```\n<get_time><tz>UTC</tz></get_time>\n```",
-        "A call stood in a code block. It was read all the same.",
+        "A call was in a code block. It was read all the same.",
     ),
     "another form": (NOW_CALL, "A call of now was written in the form of hermes. It was read all the same."),
 }

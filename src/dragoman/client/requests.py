@@ -397,7 +397,7 @@ def _merge(body: Wire, fields: Mapping[str, Any], where: str, losses: Losses) ->
             value = _merge(old, value, f"{where}.{name}", losses)
         elif old is not None and old != value:
             losses.changed(
-                f"{where}.{name}", "It took the place of what the request had there.", "field.option"
+                f"{where}.{name}", "It replaced the field of that name in the request.", "field.option"
             )
         out[name] = value
     return out

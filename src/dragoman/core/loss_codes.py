@@ -68,7 +68,7 @@ CODES: dict[str, LossCode] = {
     ),
     # Media
     "media.image.changed": _material(
-        "The model reads text only. A note stands in place of the image.",
+        "The model reads text only. A note was sent instead of the image.",
         "Choose a model that takes images, or set images = true for this one if it does.",
     ),
     "media.type.changed": _cosmetic(
@@ -88,7 +88,7 @@ CODES: dict[str, LossCode] = {
         "Your agent sees only the first call. The model makes the others in its next reply.",
     ),
     "reasoning.call.dropped": _minor(
-        "A call stands in the reasoning, before text or in a reply that was cut. It does not run."
+        "A call is part of the reasoning, before text or in a reply that was cut. It does not run."
     ),
     "call.recovered.changed": _minor("The model wrote a call as text. Your client gets it as a call."),
     "call.recovered.dropped": _cosmetic(
@@ -114,7 +114,7 @@ CODES: dict[str, LossCode] = {
     "text.blank.changed": _cosmetic("The target refuses white space at the end. It was cut off."),
     "citation.dropped": _minor("The target's protocol cannot cite this source."),
     "citation.detail.dropped": _cosmetic(
-        "A citation keeps its source, but not the words that it quotes or where they stand.",
+        "A citation keeps its source, but not the words that it quotes or their place.",
         "If you show them, choose a provider of your client's own protocol.",
     ),
     "text.join.changed": _cosmetic("Two texts were joined, because the target has one field for both."),
@@ -149,14 +149,14 @@ CODES: dict[str, LossCode] = {
         "The reply has several answers. Only the first one is passed on.",
         "Ask once for each answer (n = 1), or use a provider that gives several.",
     ),
-    "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache lives shorter than you asked for."),
+    "cache.breakpoint.changed": _cosmetic("A mark for a prompt cache expires sooner than you asked for."),
     "cache.breakpoint.dropped": _cosmetic("The target takes no mark for a prompt cache at this place."),
     # Messages
     "message.order.dropped": _minor("The target's order has no place for this part."),
     "message.order.changed": _minor("A message was moved, as the target requires."),
     "message.role.changed": _minor("A message was sent in another role, which the target takes here."),
     "message.filler.invented": _minor(
-        "The target requires a turn that nobody wrote. A placeholder was sent."
+        "The target requires a message that is missing here. A placeholder was sent."
     ),
     "message.prefill.changed": _minor(
         "The conversation ends with the assistant. The model answers it and does not continue it.",
@@ -209,7 +209,7 @@ CODES: dict[str, LossCode] = {
         "The model makes the other calls in its next reply.",
     ),
     "result.error.changed": _cosmetic(
-        "The target has no field for the failure of a tool. It stands in the text of the result."
+        "The target has no field for the failure of a tool. The text of the result says it."
     ),
     "result.error.dropped": _minor(
         "The target cannot say that a tool failed. The text of its result is there."
@@ -220,7 +220,7 @@ CODES: dict[str, LossCode] = {
     ),
     # Tools
     "tool.declaration.invented": _minor(
-        "A tool stands in the history and is not declared. A declaration was added."
+        "A tool is used in the history but not declared. A declaration was added."
     ),
     "tool.choice.dropped": _material(
         "The target cannot express your tool choice.", "Say in the prompt which tool to use."
@@ -237,11 +237,11 @@ CODES: dict[str, LossCode] = {
         "You need to do nothing. A target that runs the tool itself gets it as it is.",
     ),
     "hosted.result.changed": _minor(
-        "The client did not bring back what a hosted tool gave. The tool was called again.",
+        "The client did not send the result of a hosted tool back. The tool was called again.",
         "Use a client that echoes `reasoning_details`, or a store that all workers share.",
     ),
     "hosted.result.dropped": _material(
-        "The client did not bring back what a hosted tool gave, and the tool could not be called again.",
+        "The client did not send the result of a hosted tool back, and the tool could not be called again.",
         "Use a client that echoes `reasoning_details`, or a store that all workers share.",
     ),
     "hosted.computer.changed": _material(
@@ -269,7 +269,7 @@ CODES: dict[str, LossCode] = {
         "You need to do nothing. The conversation goes on without the other provider's reasoning.",
     ),
     "transcript.order.dropped": _minor(
-        "You asked to edit or to sum up the conversation. That is not done to a record of it."
+        "You asked to edit or to summarise the conversation. A transcript is never edited."
     ),
     "reasoning.history.dropped": _minor("The target does not take earlier reasoning back."),
     "reasoning.history.invented": _minor(

@@ -173,7 +173,7 @@ def report_citation_detail(losses: Losses, where: str, why: str) -> None:
 
 def report_unknown_stop(losses: Losses, where: str, raw: str) -> None:
     """Most clients see an ordinary end instead."""
-    losses.changed(where, f"No other protocol knows {raw}. The nearest reason was sent.", "stop.reason")
+    losses.changed(where, f"No other protocol says {raw}. The nearest reason was sent.", "stop.reason")
 
 
 def report_stop_sequence(losses: Losses, where: str) -> None:

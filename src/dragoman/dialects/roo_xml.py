@@ -130,7 +130,7 @@ def _read_declared(source: Source, declared: DeclaredTools, sink: Sink) -> Reade
 def _read_wrapped(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[None]:
     opened = yield from source.expect(*_WRAPPERS)
     yield from _read_declared(source, declared, sink)
-    sink.changed(f"A call stood in {opened}. It was read all the same.")
+    sink.changed(f"A call was in {opened}. It was read all the same.")
     if not (yield from source.close(_WRAPPERS[opened])):
         source.reset()
 
@@ -141,7 +141,7 @@ def _read_fenced(source: Source, declared: DeclaredTools, sink: Sink) -> Reader[
     held = HeldCalls()
     yield from _read_declared(source, declared, held)
     yield from end_fence(source)
-    sink.changed("A call stood in a code block. It was read all the same.")
+    sink.changed("A call was in a code block. It was read all the same.")
     held.release(sink)
 
 

@@ -100,7 +100,7 @@ def _as_object(schema: Wire, rules: SchemaRules, report: Report) -> Wire:
         for key in _NOT_AT_ROOT:
             if key in schema:
                 notes.append(words(key, schema[key]))
-                report.changed(f".{key}", "It cannot stand at the root. The description says it in words.")
+                report.changed(f".{key}", "It is not allowed at the root. The description says it in words.")
         schema = without(schema, *_NOT_AT_ROOT)
     types = types_of(schema)
     if types and "object" not in types:

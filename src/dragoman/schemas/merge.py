@@ -151,7 +151,9 @@ def flatten(
             inner, notes = flatten(target, root, path, report, (*seen, ref))
             out = intersect(out, without(inner, "$defs", "definitions"))
         else:
-            report.changed(f"{path}.$ref", "It points nowhere." if target is None else "It points at itself.")
+            report.changed(
+                f"{path}.$ref", "It points at nothing." if target is None else "It points at itself."
+            )
     for keyword in ("allOf", "anyOf", "oneOf"):
         if not is_array(members := schema.get(keyword)):
             continue

@@ -35,7 +35,7 @@ def drop_broken_references(schema: Any, root: Wire, path: str, report: Report) -
     ref = schema.get("$ref")
     if isinstance(ref, str) and _is_broken(ref, root):
         schema = without(schema, "$ref")
-        report.changed(f"{path}.$ref", "It points nowhere. The description names it.")
+        report.changed(f"{path}.$ref", "It points at nothing. The description names it.")
         schema = noted(schema, [f"see {ref}"])
     return map_children(schema, path, lambda child, at, _key: drop_broken_references(child, root, at, report))
 
@@ -132,7 +132,7 @@ def _cut(beside: Wire, ref: str, target: Any, path: str, report: Report) -> Wire
     """What stands for a reference that cannot be written out."""
     name = ref.rsplit("/", 1)[-1]
     if target is None:
-        report.changed(f"{path}.$ref", "It points nowhere. The description names it.")
+        report.changed(f"{path}.$ref", "It points at nothing. The description names it.")
         return noted(beside, [f"see {name}"])
     if not is_object(target):
         return beside

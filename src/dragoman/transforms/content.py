@@ -194,9 +194,7 @@ def without_images(message: Message, losses: Losses) -> Message:
 def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
     match part:
         case Media(kind="image"):
-            losses.changed(
-                part.where, "The model takes no images. A note stands in its place.", "media.image"
-            )
+            losses.changed(part.where, "The model takes no images. A note was sent instead.", "media.image")
             kind = part.media_type or "of unknown type"
             return Text(f"[An image ({kind}) was left out: the model reads text only.]")
         case ToolResult() if any(type(item) is Media for item in part.content):
@@ -206,7 +204,7 @@ def _without_image(part: AnyPart, losses: Losses) -> AnyPart:
             return part
 
 
-_SUMMARISED = 'images="summary" is set, so a text stands in place of the binary result.'
+_SUMMARISED = 'images="summary" is set, so a text was sent instead of the binary result.'
 
 
 def _native(part: Foreign, own: str) -> Foreign | Text | None:

@@ -37,7 +37,7 @@ def without_orders(request: Request, losses: Losses) -> Request:
     """What the client wanted done to the conversation is not done to a record of it."""
     for where, order in (("edits", request.edits), ("compaction", request.compaction)):
         if order:
-            losses.dropped(where, "A record of a conversation is not edited.", "transcript.order")
+            losses.dropped(where, "A transcript is never edited.", "transcript.order")
     return replace(request, edits=None, compaction=None)
 
 

@@ -200,7 +200,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [ASKED, turn("assistant", "x"), turn("user", "y"), turn("user", "z")],
-        ["dropped R: Anthropic takes no message of the model that ends with thinking."],
+        ["dropped R: Anthropic refuses a model's message that ends with thinking."],
     ),
     "G100 unsigned thinking": (
         [HELLO, model(Reasoning("hm", where="R"), "x"), user("y")],
@@ -256,7 +256,7 @@ TURNS: dict[str, tuple[list[Message], str, Any, list[Wire], list[str]]] = {
         OLD,
         None,
         [ASKED, turn("assistant", "no"), turn("user", "x")],
-        ["changed F: In a request Anthropic knows no refusals. It was sent as text."],
+        ["changed F: Anthropic has no refusals in requests. It was sent as text."],
     ),
     "citations that others made": (
         [HELLO, model(Text("x", (Citation("https://a"),), where="A.text")), user("y")],

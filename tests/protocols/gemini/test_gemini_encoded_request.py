@@ -175,7 +175,7 @@ def test_media_in_results_stand_inside_for_gemini_3():
             }
         }
     ]
-    assert losses == ["dropped m.name: Media have no names in Gemini."]
+    assert losses == ["dropped m.name: Gemini has no field for the name of a file."]
 
 
 def test_media_in_results_stand_beside_for_older_models():
@@ -191,7 +191,7 @@ def test_media_in_results_stand_beside_for_older_models():
     assert losses == [
         f"invented r: Gemini needs text in each result. This was sent: {note}",
         "changed m: Results of this model hold no media. It was sent beside the result.",
-        "dropped m.name: Media have no names in Gemini.",
+        "dropped m.name: Gemini has no field for the name of a file.",
     ]
 
 
@@ -305,7 +305,7 @@ LOST = {
     ),
     "the name of a file": (
         user(Media("document", "application/pdf", Base64("AAAA"), "a.pdf", where="m")),
-        ["dropped m.name: Media have no names in Gemini."],
+        ["dropped m.name: Gemini has no field for the name of a file."],
     ),
     "several texts in a result": (
         user(ToolResult("1", "f", (Text("a"), Text("b")), where="m")),

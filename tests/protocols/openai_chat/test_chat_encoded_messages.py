@@ -240,7 +240,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         ),
         {},
         [{"role": "tool", "tool_call_id": "c1", "content": "a.txt:\nhi"}],
-        ["changed doc: Chat takes no plain text files. The text stands in the message."],
+        ["changed doc: Chat takes no plain text files. The text was put into the message."],
     ),
     "Mistral wants an assistant between a result and the user": (
         (user(ToolResult("c1", "f", (Text("1"),)), Text("well?")),),
@@ -352,7 +352,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (assistant(Reasoning("hm", where="content[0]"), Text("ok")),),
         {},
         [{"role": "assistant", "content": "ok"}],
-        ["dropped content[0]: This upstream takes no reasoning back."],
+        ["dropped content[0]: This upstream does not take earlier reasoning."],
     ),
     "G102 reasoning for a model that takes it back": (
         (assistant(Reasoning("hm"), Reasoning("so"), Text("ok")),),
@@ -424,7 +424,7 @@ WRITTEN: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[Wire], list[s
         (assistant(Reasoning("", True, state=State(OURS, "{"), where="r"), Text("ok")),),
         {},
         [{"role": "assistant", "content": "ok"}],
-        ["dropped r: This upstream takes no reasoning back."],
+        ["dropped r: This upstream does not take earlier reasoning."],
     ),
 }
 
@@ -496,7 +496,7 @@ def test_foreign_state_is_never_sent_to_an_upstream() -> None:
     messages, _ = decode({"role": "assistant", "content": "ok", "reasoning_details": [entry]})
     wires, losses = encode(*messages)
     assert wires == [{"role": "assistant", "content": "ok"}]
-    assert losses == ["dropped messages[0].reasoning_details: This upstream takes no reasoning back."]
+    assert losses == ["dropped messages[0].reasoning_details: This upstream does not take earlier reasoning."]
 
 
 def test_a_broken_seal_is_read_as_state_of_ours_and_kept_back() -> None:

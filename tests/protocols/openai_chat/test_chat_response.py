@@ -132,13 +132,13 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
         completion({"content": "x"}, "error"),
         [Text("x")],
         Stop("other", "error"),
-        ["changed choices[0].finish_reason: No other protocol knows error. The nearest reason was sent."],
+        ["changed choices[0].finish_reason: No other protocol says error. The nearest reason was sent."],
     ),
     "a finish nobody knows": (
         completion({"content": "x"}, "tired"),
         [Text("x")],
         Stop("other", "tired"),
-        ["changed choices[0].finish_reason: No other protocol knows tired. The nearest reason was sent."],
+        ["changed choices[0].finish_reason: No other protocol says tired. The nearest reason was sent."],
     ),
     "the end, as Together says it": (
         completion({"content": "x"}, "eos"),

@@ -52,7 +52,7 @@ READ: dict[str, tuple[Wire, Settings, list[str]]] = {
     "an effort that nobody knows": (
         {"reasoning_effort": "default"},
         Settings(),
-        ["dropped reasoning_effort: No other protocol knows the effort 'default'."],
+        ["dropped reasoning_effort: No other protocol has the effort 'default'."],
     ),
     "reasoning of OpenRouter": (
         {"reasoning": {"effort": "high", "max_tokens": 2000, "exclude": True}},

@@ -143,7 +143,7 @@ LOSSES: dict[str, tuple[list[Any], list[str]]] = {
             END,
             DONE,
         ],
-        ["dropped choices[0].delta.annotations: No text came that they could support."],
+        ["dropped choices[0].delta.annotations: The reply has no text that they could belong to."],
     ),
     "an error after the finish, which stands (OpenRouter)": (
         [

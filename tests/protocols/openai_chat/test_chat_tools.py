@@ -216,7 +216,7 @@ WRITTEN: dict[str, tuple[str, ToolDeclaration | HostedTool, Wire, list[str]]] = 
         {"tools": [function("a", parameters=EMPTY)]},
         [
             "dropped t.namespace: Chat has no namespaces.",
-            "changed t.defer_loading: Chat loads every tool at once.",
+            "changed t.defer_loading: Chat cannot load a tool later, so it was declared now.",
         ],
     ),
     "G95 web search": (
@@ -324,7 +324,7 @@ CHOSEN: dict[str, tuple[str, ToolChoice, Any, list[str], list[str]]] = {
         ToolChoice("auto", ("a",)),
         "auto",
         ["a"],
-        ["changed tool_choice: This upstream knows no subset of tools. Only the allowed ones were sent."],
+        ["changed tool_choice: This upstream cannot limit the choice. Only the allowed tools were sent."],
     ),
 }
 

@@ -292,7 +292,7 @@ ENCODED: dict[str, tuple[list[Message], list[Wire], list[str]]] = {
     "reasoning that nothing follows": (
         [Message("assistant", (Text("a"), Reasoning("hm", state=STATE)), where="m")],
         [{"type": "message", "role": "assistant", "content": "a"}],
-        ["dropped m: Nothing follows this reasoning, and such reasoning is refused."],
+        ["dropped m: Nothing follows this reasoning. The server refuses reasoning at the end."],
     ),
     "G106 what stood after reasoning that was taken away loses its id": (
         [replace(NATIVE, parts=(replace(NATIVE.parts[0], state=None), *NATIVE.parts[1:]))],

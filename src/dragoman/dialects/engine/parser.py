@@ -83,7 +83,7 @@ class DialectParser(EventStage):
             # other call.
             if not self._called:
                 for name, where in self._considered.items():
-                    why = f"{self._dialect}: A call of {name} stands in the reasoning. It does not run."
+                    why = f"{self._dialect}: A call of {name} is part of the reasoning. It does not run."
                     self._losses.dropped(where, why, "reasoning.call")
             return (*events, replace(event, stop=stop))
         if type(event) is ResponseFailed:

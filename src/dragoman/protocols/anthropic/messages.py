@@ -486,7 +486,7 @@ def _fit_part(part: AnyPart, losses: Losses) -> AnyPart | None:
         case Refusal():
             losses.changed(
                 part.where,
-                "In a request Anthropic knows no refusals. It was sent as text.",
+                "Anthropic has no refusals in requests. It was sent as text.",
                 "message.refusal",
             )
             return None if is_blank(part.text) else Text(part.text)
@@ -515,7 +515,7 @@ def _ended(turn: Message, losses: Losses) -> Message:
     while turn.role == "assistant" and parts and isinstance(parts[-1], Reasoning):
         losses.dropped(
             parts[-1].where,
-            "Anthropic takes no message of the model that ends with thinking.",
+            "Anthropic refuses a model's message that ends with thinking.",
             "message.order",
         )
         parts = parts[:-1]

@@ -138,7 +138,7 @@ _READ = {
 def _encode_stop(stop: tuple[str, ...], losses: Losses) -> Wire:
     taken = [item for item in stop if item.strip()]
     if len(taken) < len(stop):
-        losses.dropped("stop", "Anthropic takes no blank stop sequences.", "setting.stop")
+        losses.dropped("stop", "Anthropic refuses blank stop sequences.", "setting.stop")
     return {"stop_sequences": taken} if taken else {}
 
 

@@ -111,6 +111,8 @@ def _document_name(media: Media, losses: Losses) -> str:
     digest = blake2s(repr(media.source).encode("utf-8", "replace"), digest_size=4).hexdigest()
     if media.name:
         losses.changed(
-            f"{media.where}.name", "In names Bedrock takes few characters, and each name once.", "media.name"
+            f"{media.where}.name",
+            "Bedrock takes few characters in a document's name, and each name once.",
+            "media.name",
         )
     return f"{clean or 'document'} {digest}"

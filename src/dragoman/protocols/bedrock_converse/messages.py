@@ -222,7 +222,7 @@ def _texts(message: Message, losses: Losses) -> list[Text]:
 def _without_last_thinking(parts: tuple[AnyPart, ...], losses: Losses) -> tuple[AnyPart, ...]:
     """Claude refuses a turn of the model that ends with thinking."""
     while parts and isinstance(parts[-1], Reasoning):
-        why = "Claude takes no message of the model that ends with thinking."
+        why = "Claude refuses a model's message that ends with thinking."
         losses.dropped(parts[-1].where, why, "message.order")
         parts = parts[:-1]
     return parts

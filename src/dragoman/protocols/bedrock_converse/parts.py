@@ -148,7 +148,7 @@ def encode_part(part: AnyPart, losses: Losses) -> list[Wire]:
         case Media():
             return [encode_media(part, losses)]
         case Refusal():
-            losses.changed(part.where, "Bedrock knows no refusals. It was sent as text.", "message.refusal")
+            losses.changed(part.where, "Bedrock has no refusals. It was sent as text.", "message.refusal")
             return [{"text": part.text}] if part.text.strip() else []
         case Foreign():
             return [part.body] if part.origin == PROTOCOL_NAME else []

@@ -124,7 +124,7 @@ def encode_settings(
     if taken := [item for item in settings.stop or () if item.strip()]:
         inference["stopSequences"] = taken
     if len(taken) < len(settings.stop or ()):
-        losses.dropped("stop", "Bedrock takes no blank stop sequences.", "setting.stop")
+        losses.dropped("stop", "Bedrock refuses blank stop sequences.", "setting.stop")
     config = ({"effort": effort} if effort else {}) | _encode_output(settings.output, losses)
     named = {"inferenceConfig": inference, "outputConfig": config, "additionalModelRequestFields": more}
     wire |= {name: value for name, value in named.items() if value}

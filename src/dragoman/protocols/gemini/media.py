@@ -66,7 +66,7 @@ def encode_media(media: Media, losses: Losses, inside: bool = False) -> Wire:
     if native:
         return wire if not media.name else {**wire, key: wire[key] | {"displayName": media.name}}
     if media.name:
-        losses.dropped(f"{media.where}.name", "Media have no names in Gemini.", "media.name")
+        losses.dropped(f"{media.where}.name", "Gemini has no field for the name of a file.", "media.name")
     if media.detail in _RESOLUTION and inside:
         losses.dropped(
             f"{media.where}.detail", "Gemini has no such setting for media in results.", "media.detail"

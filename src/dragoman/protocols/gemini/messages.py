@@ -350,7 +350,7 @@ def _sendable(part: AnyPart, losses: Losses) -> AnyPart | None:
     if type(part) is Text and part.citations:
         report_citations(losses, part, "Gemini takes no citations back.")
     if type(part) is Refusal:
-        why = "In a request Gemini knows no refusals. It was sent as text."
+        why = "Gemini has no refusals in requests. It was sent as text."
         losses.changed(part.where, why, "message.refusal")
     if type(part) is Reasoning and part.hidden and part.state is None:
         losses.dropped(

@@ -50,7 +50,9 @@ def encode_media(media: Media, losses: Losses) -> Wire:
     if is_native(media):
         return wire | own(media.extras, PROTOCOL_NAME)
     if media.name:
-        losses.dropped(f"{media.where}.name", f"Media have no names in {PROTOCOL_NAME}.", "media.name")
+        losses.dropped(
+            f"{media.where}.name", f"{PROTOCOL_NAME} has no field for the name of a file.", "media.name"
+        )
     if media.detail in _DETAILS and media.kind in ("image", "video"):
         wire["resolution"] = media.detail
     elif media.detail not in ("", "auto"):

@@ -330,7 +330,7 @@ class _InputWriter(FoldRun):
             self.losses.dropped(part.where, why, "reasoning.signature")
             part = replace(part, state=None)
         if type(part) is Refusal:
-            why = f"In a request {PROTOCOL_NAME} knows no refusals. It was sent as text."
+            why = f"{PROTOCOL_NAME} has no refusals in requests. It was sent as text."
             self.losses.changed(part.where, why, "message.refusal")
         if type(part) is not Reasoning or part.state or (is_native(part) and STEP not in (part.extras or ())):
             return part

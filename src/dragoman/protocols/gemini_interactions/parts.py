@@ -270,7 +270,7 @@ def summary_text(entry: Any, where: str, losses: Losses) -> str:
         text = fields.text("text")
         fields.extras(losses, quiet=QUIET_CONTENT)
         return text
-    losses.dropped(where, f"Only {PROTOCOL_NAME} has this in a thought.", "part.unknown")
+    losses.dropped(where, f"Only {PROTOCOL_NAME} has this field of a thought.", "part.unknown")
     return ""
 
 

@@ -137,7 +137,7 @@ def encode_media(media: Media, losses: Losses) -> Wire:
 def _document_text(media: Media, losses: Losses) -> str:
     """A document that is no file for Chat (an `image_url` or a raw block is refused, G74: bifrost#4832)."""
     if isinstance(media.source, Plain):
-        why = "Chat takes no plain text files. The text stands in the message."
+        why = "Chat takes no plain text files. The text was put into the message."
         losses.changed(media.where, why, "media.document")
         return f"{media.name or 'document'}:\n{media.source.text}"
     why = "Chat takes no files by address. The address was sent as text."

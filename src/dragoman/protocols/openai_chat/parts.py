@@ -290,7 +290,9 @@ def encode_past_reasoning(parts: Sequence[AnyPart], profile: ModelProfile, losse
             texts.append(part.text)
         else:
             losses.dropped(
-                part.where or "reasoning", "This upstream takes no reasoning back.", "reasoning.history"
+                part.where or "reasoning",
+                "This upstream does not take earlier reasoning.",
+                "reasoning.history",
             )
     return {"reasoning_content": "\n\n".join(texts), **wire} if texts else wire
 

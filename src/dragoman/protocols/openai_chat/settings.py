@@ -201,9 +201,7 @@ def _decode_effort(fields: Fields, losses: Losses) -> tuple[Effort | None, int |
             effort = "medium"  # what OpenRouter documents for `enabled: true` alone
         wider.extras(losses)
     if effort is not None and effort not in _EFFORTS:
-        losses.dropped(
-            "reasoning_effort", f"No other protocol knows the effort {effort!r}.", "setting.effort"
-        )
+        losses.dropped("reasoning_effort", f"No other protocol has the effort {effort!r}.", "setting.effort")
         effort = None
     return effort, budget, hidden  # pyright: ignore[reportReturnType] - checked above
 

@@ -422,7 +422,7 @@ class OpenParts:
                 self.calls.report_nameless(call)
         if self._sources:
             self._losses.dropped(
-                "choices[0].delta.annotations", "No text came that they could support.", "citation"
+                "choices[0].delta.annotations", "The reply has no text that they could belong to.", "citation"
             )
 
     def _open(self, part: AnyPart) -> int:

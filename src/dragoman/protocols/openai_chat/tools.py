@@ -69,7 +69,7 @@ def _allowed(choice: ToolChoice, profile: ModelProfile, losses: Losses) -> tuple
         return ()
     if len(choice.names) < 2 and not (choice.names and choice.mode == "auto"):
         return ()
-    why = "This upstream knows no subset of tools. Only the allowed ones were sent."
+    why = "This upstream cannot limit the choice. Only the allowed tools were sent."
     losses.changed("tool_choice", why, "tool.choice")
     return choice.names
 
@@ -99,7 +99,11 @@ def _encode_tool(tool: ToolDeclaration, extras: Wire, losses: Losses) -> Wire:
     if tool.namespace:
         losses.dropped(f"{tool.where}.namespace", "Chat has no namespaces.", "tool.namespace")
     if tool.deferred:
-        losses.changed(f"{tool.where}.defer_loading", "Chat loads every tool at once.", "tool.deferred")
+        losses.changed(
+            f"{tool.where}.defer_loading",
+            "Chat cannot load a tool later, so it was declared now.",
+            "tool.deferred",
+        )
     if tool.kind == "custom":
         return {"type": "custom", **extras, "custom": _encode_custom(tool, extras.get("custom", {}))}
     if "function" not in extras:

@@ -347,7 +347,7 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
     if items and items[-1].get("type") == "reasoning" and not any(is_native(part) for part in message.parts):
         losses.dropped(
             message.where,
-            "Nothing follows this reasoning, and such reasoning is refused.",
+            "Nothing follows this reasoning. The server refuses reasoning at the end.",
             "reasoning.history",
         )
         items.pop()
