@@ -21,6 +21,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from dragoman.core.errors import DragomanError
 from dragoman.fetch import AddressGuard
 from dragoman.mcp_client.content import split_content
 from dragoman.mcp_client.oauth import OAuth, guard_of, in_browser
@@ -149,6 +150,46 @@ def test_an_async_visit_in_the_browser(
     assert asyncio.run(find(url, oauth)) == ["found"]
     assert pages == [b"You can close this page."]
     assert made.seen[-1] == "authorization_code"
+
+
+STRANGERS = [
+    b"GET /callback?code=evil&state=guessed HTTP/1.1\r\n\r\n",
+    b"GET /callback?error=access_denied HTTP/1.1\r\n\r\n",
+    b"GET //[::1/callback HTTP/1.1\r\n\r\n",
+    b"GET\r\n\r\n",
+    b"",  # a connection in advance, on which a browser asks nothing
+]
+
+
+def test_what_strangers_send_to_the_redirect_uri(
+    server: tuple[AuthorizationServer, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = free_port()
+    strangers: list[socket.socket] = []
+
+    def browse(url: str) -> bool:
+        for sent in STRANGERS:
+            strangers.append(socket.create_connection(("127.0.0.1", port)))
+            strangers[-1].sendall(sent)
+            assert not sent or strangers[-1].recv(20) in (b"", b"HTTP/1.1 404 Not Fou")
+        urllib.request.urlopen(url).close()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    oauth = OAuth(in_browser, f"http://127.0.0.1:{port}/callback")
+    assert asyncio.run(find(server[1], oauth)) == ["found"]
+    assert not caplog.records
+    for each in strangers:
+        each.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", ""])
+def test_a_server_does_not_choose_where_we_listen(host: str) -> None:
+    """It may write a `redirect_uri` into the address of its own page."""
+    with pytest.raises(DragomanError, match="not this machine"):
+        asyncio.run(in_browser(f"https://as.example/a?redirect_uri=http%3A%2F%2F{host}%3A9%2Fcallback"))
 
 
 def test_a_port_that_is_taken(server: tuple[AuthorizationServer, str]) -> None:

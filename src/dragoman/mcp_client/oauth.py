@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import webbrowser
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import getproxies
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Visit = Callable[[str], str | Awaitable[str]]
 PATIENCE = 300.0  # seconds in which a user answers
+_OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
 _LANDED = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nYou can close this page."
 
 
@@ -140,10 +142,9 @@ class _KeptTokens:
         if file := self._oauth.file:
             text = jsontext.encode({**self._read(), self._server: self._entry})
             file.parent.mkdir(parents=True, exist_ok=True)
-            opened = os.open(new := file.with_suffix(".new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(opened, "wb") as out:
-                out.write(text)
-            new.replace(file)
+            with NamedTemporaryFile(dir=file.parent, delete=False) as new:  # for the user alone
+                new.write(text)
+            Path(new.name).replace(file)
 
     def _read(self) -> dict[str, dict[str, object]]:
         kept: Any = None
@@ -153,14 +154,20 @@ class _KeptTokens:
 
 
 async def in_browser(url: str) -> str:
-    """A `visit` in the user's browser, on this machine: a page of ours waits for it at the `redirect_uri`."""
-    back = urlsplit(parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0])
+    """A `visit` in the user's browser, on this machine: a page of ours waits for it at the `redirect_uri`.
+    Every page can send the browser there, so the answer must have the `state` of the question."""
+    asked = parse_qs(urlsplit(url).query)
+    back = urlsplit(asked.get("redirect_uri", [""])[0])
+    if back.hostname not in _OWN_HOSTS:  # a server may have written it into its address
+        raise DragomanError(f"a browser could not come back to {back.netloc}, which is not this machine")
     came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def land(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        with suppress(OSError, EOFError, LookupError, ValueError, asyncio.LimitOverrunError, CancelledError):
             target = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1].decode("latin-1")
-            is_it = urlsplit(target).path == back.path and not came.done()
+            came_to = urlsplit(target)
+            state = parse_qs(came_to.query).get("state")
+            is_it = came_to.path == back.path and state == asked.get("state") and not came.done()
             writer.write(_LANDED if is_it else b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
             await writer.drain()
             if is_it:
@@ -171,13 +178,14 @@ async def in_browser(url: str) -> str:
         server = await asyncio.start_server(land, back.hostname, back.port)
     except OSError as error:
         raise DragomanError(f"{back.netloc}: a browser could not come back there ({error})") from None
-    async with server:
+    try:
         await asyncio.to_thread(webbrowser.open, url)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await came
-        except TimeoutError:
-            raise DragomanError(f"nobody allowed the access within {PATIENCE:g} s") from None
+        async with asyncio.timeout(PATIENCE):
+            return await came
+    except TimeoutError:
+        raise DragomanError(f"nobody allowed the access within {PATIENCE:g} s") from None
+    finally:
+        server.close()  # and wait for no connection: browsers hold some on which they ask nothing
 
 
 def guard_of(server: str) -> AddressGuard | None:
