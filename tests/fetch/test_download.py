@@ -1,4 +1,4 @@
-"""One GET: addresses with odd characters, packed pages, a handshake that drips."""
+"""One GET: addresses with odd characters, packed pages, servers that drip or break off."""
 
 import gzip
 import socket
@@ -35,6 +35,8 @@ class Server(BaseHTTPRequestHandler):
         encoding = self.path[1:] if self.path[1:] in (*PACKED, "br", "broken-gzip") else "identity"
         self.send_response(200)
         self.send_header("content-type", "text/plain; charset=utf-8")
+        if self.path == "/short":
+            self.send_header("content-length", str(len(PAGE) + 1))
         self.send_header("content-encoding", encoding.removeprefix("broken-"))
         self.end_headers()
         self.wfile.write(PACKED.get(encoding, b"\x1f\x8b\x08 no"))
@@ -92,21 +94,48 @@ def test_what_cannot_be_read_says_why(path: str, message: str):
         get(path)
 
 
-def test_a_handshake_that_drips_ends_at_the_deadline():
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n"
+DRIPS = {  # what comes at once, then the byte that comes again and again
+    "a handshake": ("https", b"\x16\x03\x03\x40\x00", b"\x02"),
+    "a header": ("http", b"HTTP/1.1 200 OK\r\nx: ", b"x"),
+    "the size of a chunk": ("http", CHUNKED, b"0"),
+    "what may follow it": ("http", CHUNKED + b"1;", b"x"),
+    "a trailer": ("http", CHUNKED + b"1\r\nx\r\n0\r\n", b"x"),
+    "a body": ("http", b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+}
+
+
+@pytest.mark.parametrize("scheme, begin, again", DRIPS.values(), ids=DRIPS)
+def test_what_drips_ends_at_the_deadline(scheme: str, begin: bytes, again: bytes):
     """Each byte comes in time; the whole never ends."""
     left = threading.Event()
 
     def drip(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection, suppress(OSError):
-            connection.sendall(b"\x16\x03\x03\x40\x00")
+            connection.sendall(begin)
             while not left.wait(0.05):
-                connection.sendall(b"\x02")
+                connection.sendall(again)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=drip, args=(server,), daemon=True).start()
         host = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(FetchError) as failed:
-            download(f"https://{host}/", AddressGuard(frozenset((host,))), seconds=1, most=100)
+            download(f"{scheme}://{host}/", AddressGuard(frozenset((host,))), seconds=1, most=100_000)
         left.set()
     assert failed.value.problem == "timeout"
+
+
+def test_a_page_that_breaks_off_is_cut():
+    page, _ = get("/short")
+    assert (page.body, page.cut) == (PAGE, True)
+
+
+@pytest.mark.parametrize("host", ["a b", "x\0y", "\x7f", "127.0.0.1 b"])
+def test_a_host_that_is_no_name(host: str, monkeypatch: pytest.MonkeyPatch):
+    """Also where the resolver takes it for one."""
+    with pytest.raises(FetchError):
+        download(f"http://{host}/", AddressGuard(), seconds=20, most=100)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("127.0.0.1", 80))])
+    with pytest.raises(FetchError):
+        download(f"http://{host}/", AddressGuard(allowed=lambda _: True), seconds=20, most=100)

@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
@@ -77,49 +77,55 @@ def _get(url: str, guard: AddressGuard, most: int, deadline: float) -> WebPage |
     parts = _split(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""
-    connection = http.client.HTTPConnection(host, port)
-    connection.sock = _connect(host, port, guard.resolve(host, port), deadline)
+    addresses = guard.resolve(host, port)
     try:
-        path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        with _close_at(deadline, connection):
-            if parts.scheme == "https":
-                connection.default_port = 443  # what Host leaves out
-                context = ssl.create_default_context()
-                connection.sock = context.wrap_socket(
-                    connection.sock, server_hostname=connection.host, do_handshake_on_connect=False
-                )
-                connection.sock.do_handshake()
-            connection.request("GET", quote(path, safe=_IN_URLS), headers=_HEADERS)
-            reply = connection.getresponse()
-        moved = reply.headers.get("Location")
-        if reply.status in (301, 302, 303, 307, 308) and moved:  # http.client reads headers as Latin-1
-            return urljoin(url, quote(moved.encode("latin-1", "replace"), safe=_IN_URLS))
-        if reply.status >= 400:
-            raise FetchError(f"{url}: the server answered {reply.status} {reply.reason}", "not_accessible")
-        body, cut = _unpack(reply, *_body(reply, most, deadline), most)
-        charset = reply.headers.get_content_charset() or "utf-8"
-        return WebPage(url, reply.headers.get_content_type(), charset, body, cut)
+        with closing(http.client.HTTPConnection(host, port)) as connection:
+            connection.sock = _connect(host, port, addresses, deadline)
+            with _close_at(deadline, connection.sock):
+                return _ask(connection, url, parts, most)
     except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
         raise FetchError(f"{url}: {str(error) or type(error).__name__}") from None
-    finally:
-        connection.close()
+
+
+def _ask(connection: http.client.HTTPConnection, url: str, parts: SplitResult, most: int) -> WebPage | str:
+    path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    if parts.scheme == "https":
+        connection.default_port = 443  # what Host leaves out
+        context = ssl.create_default_context()
+        connection.sock = context.wrap_socket(
+            connection.sock, server_hostname=connection.host, do_handshake_on_connect=False
+        )
+        connection.sock.do_handshake()
+    connection.request("GET", quote(path, safe=_IN_URLS), headers=_HEADERS)
+    reply = connection.getresponse()
+    moved = reply.headers.get("Location")
+    if reply.status in (301, 302, 303, 307, 308) and moved:  # http.client reads headers as Latin-1
+        return urljoin(url, quote(moved.encode("latin-1", "replace"), safe=_IN_URLS))
+    if reply.status >= 400:
+        raise FetchError(f"{url}: the server answered {reply.status} {reply.reason}", "not_accessible")
+    body, cut = _unpack(reply, *_body(reply, most), most)
+    charset = reply.headers.get_content_charset() or "utf-8"
+    return WebPage(url, reply.headers.get_content_type(), charset, body, cut)
 
 
 @contextmanager
-def _close_at(deadline: float, connection: http.client.HTTPConnection) -> Generator[None]:
-    """The timeout of a socket is per read, and a server that sends a byte a second never exceeds it."""
+def _close_at(deadline: float, connected: socket.socket) -> Generator[None]:
+    """The timeout of a socket is per read, and a server that sends a byte a second never exceeds it. What was
+    read of a socket that was closed looks whole at times: it raises TimeoutError."""
 
     def close() -> None:
         with suppress(OSError):
-            if connection.sock:
-                connection.sock.shutdown(socket.SHUT_RDWR)
+            held.shutdown(socket.SHUT_RDWR)
 
     timer = threading.Timer(max(deadline - time.monotonic(), 0), close)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    with connected.dup() as held:  # TLS and http.client take the other one with them
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+    if time.monotonic() >= deadline:
+        raise TimeoutError
 
 
 def _split(url: str) -> SplitResult:
@@ -139,22 +145,22 @@ def _connect(host: str, port: int, addresses: list[str], deadline: float) -> soc
     """To the first address that answers."""
     problem: OSError | None = None
     for address in addresses:
+        if (left := deadline - time.monotonic()) <= 0:
+            break
         try:
-            return socket.create_connection((address, port), timeout=max(deadline - time.monotonic(), 0.1))
+            return socket.create_connection((address, port), timeout=left)
         except OSError as error:
             problem = error
     raise FetchError(f"{host}: {problem}")
 
 
-def _body(reply: http.client.HTTPResponse, most: int, deadline: float) -> tuple[bytes, bool]:
+def _body(reply: http.client.HTTPResponse, most: int) -> tuple[bytes, bool]:
     body = bytearray()
     while data := reply.read1(65536):
         body += data
         if len(body) > most:
             return bytes(body[:most]), True
-        if time.monotonic() > deadline:
-            raise FetchError("the page takes too long")
-    return bytes(body), False
+    return bytes(body), bool(reply.length)  # less came than was announced
 
 
 def _unpack(reply: http.client.HTTPResponse, body: bytes, cut: bool, most: int) -> tuple[bytes, bool]:

@@ -67,7 +67,7 @@ class AddressGuard(Struct, frozen=True):
             raise FetchError(f"{host} is not one of the allowed hosts", "not_allowed")
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             raise FetchError(f"{host}: {error}") from None
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         for address in () if named else addresses:
