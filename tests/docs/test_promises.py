@@ -48,13 +48,16 @@ FIXED: dict[str, float] = {
     "silence until a stream begins all the same": POLICY.keep_alive_after,
     "a whole reply": attempts.LARGEST_REPLY / MIB,
     "an event of a stream": LARGEST_EVENT / MIB,
-    "a page that is fetched": web_fetch.LARGEST_PAGE / MIB,
+    "a page that is fetched": web_fetch.LARGEST_TEXT / MIB,
+    "a PDF that is fetched": web_fetch.LARGEST_PAGE / MIB,
+    "pages that are fetched for one caller at a time": web_fetch.SHARE,
     "redirects of such a page": REDIRECTS,
     "pages of a PDF": page_parser.PDF_PAGES,
     "sessions with MCP servers": mcp_tools.SESSIONS,
     "idle session with an MCP server": mcp_tools.IDLE_SECONDS,
     "tools of an MCP server": session.MOST_TOOLS,
     "a reply of an MCP server": session.MOST_BYTES / MIB,
+    "JSON values in it": session.MOST_VALUES,
 }
 # Where the defaults of a table are another class's
 DEFAULTS: dict[str, Any] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from dragoman.hosted.mcp_tools import McpExecutor
 from dragoman.hosted.settings import McpSettings, WebFetchSettings, build_executors
 from dragoman.hosted.web_fetch import WebFetchExecutor
 from dragoman.http.client import Client
-from dragoman.mcp_client.session import MOST_BYTES, MOST_TOOLS
+from dragoman.mcp_client.session import MOST_BYTES, MOST_TOOLS, MOST_VALUES
 from dragoman.protocols import upstream
 from gateway.canned import Canned, provider
 from gateway.hosted_stand import ASKED, NONE, calls_of, frames_of, lacking, text_of
@@ -272,12 +273,26 @@ NOTE = {
     "params": {"level": "info", "data": "x" * 50_000},
 }
 EVENT = b"data: %b\n\n" % jsontext.encode(NOTE)
+
+
+def many_values(handler: Any, body: bytes, events: bool = False) -> None:
+    head = b'{"jsonrpc": "2.0", "id": %d, "result": ' % jsontext.decode(body)["id"]
+    lists = b"[]," * MOST_VALUES
+    answer = head + b'{"content": [], "structuredContent": {"a": [%b0]}}}' % lists
+    if events:
+        reply(handler, 200, b"data: " + answer + b"\n\n", content_type="text/event-stream")
+    else:
+        reply(handler, 200, answer)
+
+
 SERVERS: dict[str, tuple[Answer, str]] = {
     "hangs in a call": (hang, "longer than"),
     "drips": (drip, "longer than"),
     "floods with JSON": (flood("application/json", b'"', b"x" * 1_000_000), "Error: "),
     "floods with one event": (flood("text/event-stream", b"data: ", b"x" * 65536), "Error: "),
     "floods with events": (flood("text/event-stream", b"", EVENT), "Error: "),
+    "answers very many values": (many_values, "Error: "),
+    "answers very many values in an event": (partial(many_values, events=True), "Error: "),
     "answers 500": (broken, "Error: "),
     "answers a page": (garbage, "Error: "),
 }

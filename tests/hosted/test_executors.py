@@ -12,11 +12,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
 from dragoman.core.hosted import FoundSource, HostedResult
 from dragoman.core.model import HostedTool, Message, Text, ToolCall, ToolDeclaration, ToolResult
 from dragoman.fetch import AddressGuard
-from dragoman.hosted import mcp_tools
+from dragoman.hosted import mcp_tools, web_fetch
 from dragoman.hosted.executor import CallLimits, HostedContext, HostedExecutor
 from dragoman.hosted.mcp_tools import IDLE_SECONDS, McpExecutor
 from dragoman.hosted.search.backend import SearchQuery
@@ -300,6 +301,44 @@ def test_html_becomes_markdown():
 def test_text_stays_as_it_is_and_is_cut():
     assert shown(fetch("/plain")) == "just text"
     assert shown(fetch("/plain", max_content_tokens=1)) == "just"
+
+
+def test_a_long_text_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(web_fetch, "LARGEST_TEXT", 4)
+    assert shown(fetch("/plain")) == "just\n[the page goes on]"
+
+
+def test_slow_pages_of_one_caller_leave_threads_for_others():
+    """Also those that it no longer waits for: their threads are still at work."""
+    ends = threading.Event()
+
+    def answer(request: Any, _: bytes) -> Answer:
+        if request.path == "/slow":
+            ends.wait(60)
+        return 200, "text/plain", b"read"
+
+    async def ask(executor: WebFetchExecutor, caller: str, url: str) -> HostedResult:
+        said = Message("user", (Text(url),))
+        context = HostedContext(caller, (said,), limits=CallLimits(seconds=60))
+        call = ToolCall("c1", "web_fetch", jsontext.dumps({"url": url}))
+        return await executor.execute(HostedTool("web_fetch"), call, context)
+
+    async def both(url: str) -> HostedResult:
+        executor = WebFetchExecutor(WebFetchSettings(), AddressGuard(frozenset((url[7:],))))
+        for _ in range(3):
+            slow = [asyncio.create_task(ask(executor, "a", f"{url}/slow")) for _ in range(30)]
+            await asyncio.sleep(0.01)
+            for each in slow:
+                each.cancel()
+        slow = [asyncio.create_task(ask(executor, "a", f"{url}/slow")) for _ in range(30)]
+        async with asyncio.timeout(60):
+            result = await ask(executor, "b", f"{url}/page")
+        ends.set()
+        assert [shown(each) for each in await asyncio.gather(*slow)] == ["read"] * 30
+        return result
+
+    with serving(answer) as url:
+        assert shown(asyncio.run(both(url))) == "read"
 
 
 FETCH_FAILURES: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -10,8 +10,8 @@ from contextlib import suppress
 from io import BytesIO
 
 PDF_PAGES = 200
-_MOST_CHARACTERS = 10 * 1024 * 1024
-_MOST_MEMORY = 2 * 1024**3
+_MOST_CHARACTERS = 2 * 1024 * 1024
+_MOST_MEMORY = 512 * 1024**2
 
 
 def main(kind: str) -> None:

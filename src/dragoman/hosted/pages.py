@@ -18,6 +18,7 @@ from threading import BoundedSemaphore
 from dragoman.fetch import FetchError, WebPage
 from dragoman.fetch.pagetext import page_text
 
+PDF = "application/pdf"
 _PARSER = Path(__file__).with_name("page_parser.py")
 _PARSERS = BoundedSemaphore(8)  # that run at a time: each may take much memory
 _INHERITED = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # no keys
@@ -29,7 +30,7 @@ def read_page(page: WebPage, seconds: float) -> str | None:
     if kind in ("text/html", "application/xhtml+xml"):
         html = page.text()
         return _parse(page.url, "html", html.encode(errors="replace"), seconds) or page_text(html)
-    if kind == "application/pdf":
+    if kind == PDF:
         return _parse(page.url, "pdf", page.body, seconds)
     if kind.startswith("text/") or kind.endswith(("json", "xml", "javascript")):
         return page.text()

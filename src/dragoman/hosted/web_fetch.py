@@ -7,7 +7,10 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from weakref import WeakValueDictionary
 
 from dragoman.core.hosted import FoundSource, HostedError, HostedResult
 from dragoman.core.model import (
@@ -24,12 +27,13 @@ from dragoman.core.token_estimate import CHARACTERS_PER_TOKEN
 from dragoman.fetch import AddressGuard, FetchError, WebPage, download
 from dragoman.fetch.guard import FetchProblem
 from dragoman.hosted.executor import DeclaredFunctions, HostedContext, failure
-from dragoman.hosted.pages import read_page
+from dragoman.hosted.pages import PDF, read_page
 from dragoman.hosted.search.backend import is_wanted
 from dragoman.hosted.settings import WebFetchSettings, guard_of
 from dragoman.hosted.web_search import read_argument
 
 LARGEST_PAGE = 10 * 1024 * 1024
+LARGEST_TEXT = 2 * 1024 * 1024  # of it, but for a PDF: parsing HTML takes a hundred times its size in memory
 FETCH = ToolDeclaration(
     "web_fetch",
     "Read a web page or a PDF. The address must stand in the conversation.",
@@ -42,6 +46,7 @@ FETCH = ToolDeclaration(
 # Threads of their own: slow pages must not take those of asyncio.to_thread from others. Most of them wait:
 # the slow pages of one request must not hold up those of another
 _THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="dragoman-fetch")
+SHARE = 4  # pages at a time, for one caller: half of the parsers of `pages`
 _TITLE = re.compile(r"\s*(?:#+ )?(\S[^\n]{0,200})")
 _ERRORS: dict[FetchProblem, HostedError] = {
     "invalid": "invalid_input",
@@ -57,6 +62,8 @@ class WebFetchExecutor:
 
     def __init__(self, settings: WebFetchSettings, guard: AddressGuard | None = None) -> None:
         self._guard = guard or guard_of(settings.allowed_hosts)
+        # by the caller and its event loop, as long as one of its pages is fetched
+        self._slots = WeakValueDictionary[tuple[str, asyncio.AbstractEventLoop], asyncio.Semaphore]()
 
     async def declare(self, tool: HostedTool, context: HostedContext) -> DeclaredFunctions:
         return DeclaredFunctions((FETCH,))
@@ -76,9 +83,7 @@ class WebFetchExecutor:
         ):  # a page must not make the model send data to an address of its own
             return failure("not_in_conversation", f"{url} does not stand in the conversation")
         try:
-            page, text = await asyncio.get_running_loop().run_in_executor(
-                _THREADS, self._read, url, context.limits.seconds, is_allowed
-            )
+            page, text = await self._fetch(url, context, is_allowed)
         except FetchError as error:
             return failure(_ERRORS[error.problem], str(error))
         if text is None:
@@ -92,11 +97,30 @@ class WebFetchExecutor:
     async def close(self) -> None:
         """Its threads end with what they fetch."""
 
+    async def _fetch(
+        self, url: str, context: HostedContext, is_allowed: Callable[[str], bool]
+    ) -> tuple[WebPage, str | None]:
+        """In a thread of the caller's share, which is free again when the thread is: also where nobody waits
+        for the page any more."""
+        loop = asyncio.get_running_loop()
+        slots = self._slots.setdefault((context.caller, loop), asyncio.Semaphore(SHARE))
+        await slots.acquire()
+
+        def release(_: object) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(slots.release)
+
+        reading = _THREADS.submit(self._read, url, context.limits.seconds, is_allowed)
+        reading.add_done_callback(release)
+        return await asyncio.wrap_future(reading)
+
     def _read(
         self, url: str, seconds: float, is_allowed: Callable[[str], bool]
     ) -> tuple[WebPage, str | None]:
         deadline = time.monotonic() + seconds
         page = download(url, self._guard, seconds=seconds, most=LARGEST_PAGE, is_wanted=is_allowed)
+        if page.media_type != PDF and len(page.body) > LARGEST_TEXT:
+            page = replace(page, body=page.body[:LARGEST_TEXT], cut=True)
         return page, read_page(page, max(deadline - time.monotonic(), 0))
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_TOOLS = 1000  # a server could list for ever
-MOST_BYTES = 8 * 1024 * 1024  # of one reply; the official client takes at most 1 MB of one event
+MOST_BYTES = 2 * 1024 * 1024  # of one reply; the official client takes at most 1 MB of one event
+MOST_VALUES = 50_000  # in the JSON of one reply: it is read and checked while everybody waits
 _NOT_STREAMABLE = (400, 404, 405)  # what a server of the SSE transport answers to a POST
 
 
@@ -206,7 +207,7 @@ class McpSession:
             asked = response.request.method, response.url.path
             if asked == ("POST", urlsplit(str(self.target)).path):
                 self._status = response.status_code
-            bound_reply(response, MOST_BYTES)
+            bound_reply(response, MOST_BYTES, MOST_VALUES)
 
         return httpx2.AsyncClient(
             auth=self._auth,
