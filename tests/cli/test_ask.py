@@ -342,4 +342,7 @@ def test_the_search_is_that_of_the_configuration(tmp_path: Path, monkeypatch: py
 
 
 def test_search_at_a_model_without_one():
-    assert ask("Say hello", "--search").exit_code == 0
+    """The demo has none, and no backend is named."""
+    got = ask("Say hello", "--search")
+    assert got.exit_code == 1
+    assert "SEARXNG_URL" in got.stderr

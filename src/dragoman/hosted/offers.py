@@ -56,7 +56,7 @@ class Offers:
             why = f"Its functions could not be listed: {declared.problem or declared.error}."
             self._report("dropped", tool, why, f"hosted.{tool.kind}.dropped")
             return
-        self._report("emulated", tool, "the upstream has none: the gateway runs it", "hosted.emulated")
+        self._report("emulated", tool, "The upstream has none, so dragoman runs it.", "hosted.emulated")
         for function in declared.functions:
             self._offer(tool, executor, function, function.name in declared.approval)
 
@@ -76,7 +76,8 @@ class Offers:
         self._offered[name] = Offered(tool, executor, function.name, shown, asks)
 
     def _report(self, kind: str, tool: HostedTool, why: str, code: str) -> None:
-        self.losses.append(Loss(kind, tool.where, why, code, severity_of(code)))  # type: ignore[arg-type]
+        where = tool.where or tool.kind
+        self.losses.append(Loss(kind, where, why, code, severity_of(code)))  # type: ignore[arg-type]
 
     @property
     def _searches(self) -> bool:
