@@ -189,6 +189,73 @@ def test_the_map_goes_to_another_process(dumps: Any) -> None:
     assert again.translate_text(TEXTS[0].encode()) == made.translate_text(TEXTS[0].encode())
 
 
+HERMES = [
+    {"from": "human", "value": "What is in /f and /g?"},
+    {
+        "from": "gpt",
+        "value": "I will look.\n"
+        '<tool_call>\n{"name": "read_file", "arguments": {"path": "/f", "n": 1.10}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "read_file", "arguments": {"path": "/g"}}\n</tool_call>',
+    },
+    {
+        "from": "tool",
+        "value": '<tool_response>\n{"name": "read_file", "content": {"lines": 1.0}}\n</tool_response>\n'
+        '<tool_response>\n{"name": "read_file", "content": "two lines"}\n</tool_response>\n',
+    },
+    {"from": "gpt", "value": "Three lines."},
+]
+
+
+def test_calls_that_stand_in_texts() -> None:
+    """As Hermes' datasets hold them, and logs of models without tools of their own."""
+    made = translate({"conversations": [HERMES]}, "sharegpt", "openai-chat", source_dialect="hermes")
+    assert (made["losses"], made["error"]) == ([[]], [None])
+    _, called, *results, answer = made["body"][0]["messages"]
+    calls = called["tool_calls"]
+    assert called["content"] == "I will look."
+    assert [call["function"]["arguments"] for call in calls] == ['{"path":"/f","n":1.10}', '{"path":"/g"}']
+    assert [each["content"] for each in results] == ['{"lines": 1.0}', "two lines"]
+    assert [each["tool_call_id"] for each in results] == [call["id"] for call in calls]
+    assert answer["content"] == "Three lines."
+
+
+def test_calls_become_text_and_calls_again() -> None:
+    there = RowTranslator(Translation("openai-chat", "openai-chat", dialect="hermes"))({"messages": TEXTS[1]})
+    assert there.body
+    assert b'"tool_calls"' not in there.body
+    back = RowTranslator(Translation("openai-chat", "openai-chat", source_dialect="hermes"))
+    made = back.translate_text(there.body)
+    assert made.body
+    _, *want = messages(1)
+    system, *got = json.loads(made.body)["messages"]
+    assert system["content"].startswith("You are terse.")
+    assert [each["role"] for each in got] == [each["role"] for each in want]
+    assert [each.get("content") for each in got] == [each["content"] for each in want]
+    assert got[1]["tool_calls"][0]["function"] == want[1]["tool_calls"][0]["function"]
+
+
+def test_a_broken_call_stays_text_and_is_reported() -> None:
+    broken = [{"from": "gpt", "value": '<tool_call>\n{"name": "read_file", "argu'}]
+    made = translate({"conversations": [broken]}, "sharegpt", "openai-chat", source_dialect="hermes")
+    assert made["body"][0]["messages"][0]["content"] == broken[0]["value"]
+    assert [(each["code"], each["where"]) for each in made["losses"][0]] == [
+        ("dialect.call.changed", "conversations[0].value")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"source_dialect": "hermess"}, "Did you mean 'hermes'"),
+        ({"dialect": "hermess"}, "Did you mean 'hermes'"),
+        ({"target": "sharegpt", "dialect": "hermes"}, "sharegpt has no text dialects"),
+    ],
+)
+def test_a_dialect_that_cannot_be(options: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        RowTranslator(Translation(**{"source": "sharegpt", "target": "openai-chat", **options}))
+
+
 def test_sharegpt_in() -> None:
     made = translate({name: [value] for name, value in SHAREGPT.items()}, "sharegpt", "openai-chat")
     [got] = made["body"]

@@ -39,6 +39,8 @@ class RowOptions(Struct, frozen=True):
     source: str
     target: str
     column: str
+    source_dialect: str | None
+    dialect: str | None
     id: str
     engine: Literal["local", "ray"]
     workers: int | None
@@ -51,7 +53,13 @@ class RowOptions(Struct, frozen=True):
             return translate_files(
                 files,
                 out,
-                Translation(self.source, self.target, self.column),
+                Translation(
+                    self.source,
+                    self.target,
+                    self.column,
+                    dialect=self.dialect,
+                    source_dialect=self.source_dialect,
+                ),
                 id=self.id,
                 engine=self.engine,
                 workers=self.workers or 0,
@@ -93,6 +101,13 @@ def _layout_options(required: bool) -> Any:
         click.option(
             "--column", metavar="NAME", default="", help="The column with the conversation.  [the layout's]"
         ),
+        click.option(
+            "--from-dialect",
+            "source_dialect",
+            metavar="NAME",
+            help="The rows hold tool calls as text, in this dialect.",
+        ),
+        click.option("--dialect", metavar="NAME", help="The output shall."),
         click.option(
             "--id", metavar="NAME", default="id", show_default=True, help="The column that names a row."
         ),

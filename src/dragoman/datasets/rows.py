@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
-from dragoman.core.errors import DragomanError, WireError
+from dragoman.core.errors import ConfigError, DragomanError, WireError
 from dragoman.core.fields import describe, read_body
 from dragoman.core.jsontext import MALFORMED, TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Request, Wire
 from dragoman.datasets.layouts import Layout, layout
+from dragoman.datasets.text_calls import find_calls
+from dragoman.dialects import dialect
 from dragoman.exchange import Exchange, ExchangePlan
 from dragoman.pipeline import Pipeline, TranslationPlan
 from dragoman.protocols import codec, protocol
@@ -31,6 +33,7 @@ class Translation(Struct, frozen=True):
     """From one layout to another; a protocol's name is a layout. An empty `column`, and `fields` that are
     None, are those of the layout: the column with the conversation, and the others that belong to it.
 
+    `source_dialect`: the conversations hold calls as text, in this dialect. `dialect`: the bodies shall.
     `transcript`: a conversation is a record, so nothing is invented that only a server would demand. Without
     it the bodies are requests that can be sent.
     """
@@ -40,6 +43,7 @@ class Translation(Struct, frozen=True):
     column: str = ""
     fields: tuple[str, ...] | None = None
     dialect: str | None = None
+    source_dialect: str | None = None
     images: Literal["native", "summary"] = "native"
     transcript: bool = True
 
@@ -135,7 +139,9 @@ def _field(name: str, text: bytes) -> bytes:
 
 def _convert(translation: Translation, source: Layout, target: Layout) -> Convert:
     """From body to body, the shortest way between these layouts."""
-    if source.protocol and target.protocol:
+    if translation.dialect and not target.protocol:
+        raise ConfigError(f"{translation.target} has no text dialects. A protocol has: leave dialect out.")
+    if source.protocol and target.protocol and not translation.source_dialect:
         plan = ExchangePlan(
             source.protocol,
             target.protocol,
@@ -145,13 +151,18 @@ def _convert(translation: Translation, source: Layout, target: Layout) -> Conver
         )
         return lambda body: _run_exchange(plan, body)
     decode = source.decode or codec(source.protocol).decode_request
+    if written := translation.source_dialect:
+        dialect(written)  # raises ConfigError
     encode = target.encode or _encoder(translation, target)
     spelling = codec(source.protocol).spelling if source.protocol else None
 
     def convert(body: bytes | Wire) -> Converted:
         losses = Losses()
         wire = read_body(body, translation.source)
-        out = jsontext.encode(encode(decode(wire, losses), losses))
+        request = decode(wire, losses)
+        if written:
+            request = find_calls(request, written, losses)
+        out = jsontext.encode(encode(request, losses))
         if spelling:
             losses.respell(spelling, wire)
         return out, [*losses]
@@ -171,6 +182,7 @@ def _encoder(translation: Translation, target: Layout) -> Callable[[Request, Los
     plan = TranslationPlan(
         limits,
         protocol(target.protocol),
+        dialect=dialect(translation.dialect) if translation.dialect else None,
         summarise=translation.images == "summary",
         transcript=translation.transcript,
     )

@@ -32,6 +32,7 @@ class TranslateOptions(TypedDict, total=False):
 
     fields: tuple[str, ...] | None
     dialect: str | None
+    source_dialect: str | None
     images: Literal["native", "summary"]
     transcript: bool
 
