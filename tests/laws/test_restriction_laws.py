@@ -16,12 +16,14 @@ from dragoman.core import jsontext
 from dragoman.core.model_profile import ModelProfile
 
 CHAT, RESPONSES, ANTHROPIC, GEMINI = "openai-chat", "openai-responses", "anthropic", "gemini"
+INTERACTIONS = "gemini-interactions"
 Wire = dict[str, Any]
 MODELS = {
     ANTHROPIC: "claude-sonnet-4-5",
     GEMINI: "gemini-3-flash-preview",
     RESPONSES: "gpt-5.2",
     CHAT: "gpt-4o-search-preview",
+    INTERACTIONS: "gemini-3-flash-preview",
 }
 TOOLS = {"roll": True, "rm": False, "read": True}  # of the MCP server: whether it only reads
 DOMAINS = ("a.com", "x.a.com", "b.com", "c.com")
@@ -31,6 +33,7 @@ FUNCTION: dict[str, Wire] = {
     RESPONSES: {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
     ANTHROPIC: {"name": "f", "input_schema": {"type": "object", "properties": {}}},
     GEMINI: {"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]},
+    INTERACTIONS: {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
 }
 
 
@@ -74,6 +77,11 @@ TOOLSETS: list[Wire] = [
 OLD_SERVERS: list[Wire] = [
     {}, ON, OFF, {"allowed_tools": ["roll"]}, {**ON, "allowed_tools": []}, {**OFF, "allowed_tools": ["rm"]},
 ]  # fmt: skip
+ENTRIES: list[Any] = [
+    None, [], ["roll"], [{}], [{"mode": "auto", "tools": ["roll"]}], [{"mode": "auto", "tools": []}],
+    [{"mode": "none"}], [{"mode": "none", "tools": ["roll"]}], [{"mode": "new", "tools": ["roll"]}],
+    [{"mode": "auto", "tools": ["roll", "rm"]}, {"mode": "none", "tools": ["rm"]}],
+]  # fmt: skip
 DOMAIN_LISTS: list[Wire] = [
     {}, {"allowed_domains": ["a.com"]}, {"blocked_domains": ["b.com"]},
     {"allowed_domains": ["a.com"], "blocked_domains": ["b.com"]},
@@ -93,6 +101,10 @@ def requests() -> Iterator[tuple[str, Wire]]:
         yield ANTHROPIC, toolset(**settings) | old_server(allowed_tools=["roll", "rm"])
     for configuration in OLD_SERVERS:
         yield ANTHROPIC, old_server(**configuration)
+    for entries in ENTRIES:
+        allowed = {} if entries is None else {"allowed_tools": entries}
+        server = {"type": "mcp_server", "name": "d", "url": SERVER["url"], "headers": mcp()["headers"]}
+        yield INTERACTIONS, {"tools": [{**server, **allowed}]}
     for lists in DOMAIN_LISTS:
         yield RESPONSES, {"tools": searching(RESPONSES, **lists)}
         yield ANTHROPIC, {"tools": searching(ANTHROPIC, **lists)}
@@ -124,6 +136,10 @@ def permitted(protocol: str, body: Wire) -> set[tuple[str, str]]:
             case {"type": "mcp_toolset", "mcp_server_name": name}:
                 server = servers.pop(name)
                 found |= {("mcp", name) for name in TOOLS if _on(tool, name) and _of_server(server, name)}
+            case {"type": "mcp_server"}:
+                found |= {("mcp", name) for name in TOOLS if _in_entries(tool.get("allowed_tools"), name)}
+            case {"type": "google_search"}:
+                found |= {("web", each) for each in DOMAINS}
             case {"type": str(kind)} if kind.startswith("web_search"):
                 found |= {
                     ("web", each) for each in DOMAINS if _reaches({**tool, **tool.get("filters", {})}, each)
@@ -153,6 +169,16 @@ def _of_responses(tool: Wire, name: str) -> bool:
     return allowed is None or name in allowed
 
 
+def _in_entries(entries: list[Any] | None, name: str) -> bool:
+    """Of Interactions: names, or entries of names with a mode."""
+    listed = [each if isinstance(each, dict) else {"mode": "auto", "tools": [each]} for each in entries or ()]
+    off = [each.get("tools") for each in listed if each.get("mode") == "none"]
+    named = [each["tools"] for each in listed if "tools" in each and each.get("mode") != "none"]
+    if entries == [] or any(names is None or name in names for names in off):
+        return False
+    return not named or any(name in names for names in named)
+
+
 def _on(toolset: Wire, name: str) -> bool:
     default = toolset.get("default_config", {}).get("enabled", True)
     return toolset.get("configs", {}).get(name, {}).get("enabled", default)
@@ -172,7 +198,8 @@ def _reaches(lists: Wire, domain: str) -> bool:
 
 
 def _chosen(protocol: str, body: Wire, kind: str) -> bool:
-    match body.get("tool_choice") or body.get("toolConfig", {}).get("functionCallingConfig"):
+    configured = body.get("toolConfig", {}).get("functionCallingConfig")
+    match body.get("tool_choice") or configured or body.get("generation_config", {}).get("tool_choice"):
         case "none" | {"type": "none"}:
             return protocol == CHAT and kind == "web"  # a setting of the request there, no tool
         case {"type": "allowed_tools", "tools": list(tools)}:
@@ -191,6 +218,7 @@ def body_of(protocol: str, more: Wire) -> Wire:
         RESPONSES: {"model": "m", "input": "x"},
         ANTHROPIC: {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]},
         GEMINI: {"contents": [{"role": "user", "parts": [{"text": "x"}]}]},
+        INTERACTIONS: {"model": "m", "input": "x"},
     }
     return bodies[protocol] | more
 
@@ -232,6 +260,9 @@ HOSTED: dict[str, Wire] = {
     },
     ANTHROPIC: {**toolset(), "tools": [*toolset()["tools"], *searching(ANTHROPIC)]},
     GEMINI: {"tools": [{"googleSearch": {}}, {"codeExecution": {}}, {"urlContext": {}}]},
+    INTERACTIONS: {
+        "tools": [{"type": "google_search"}, {"type": "mcp_server", "name": "d", "url": "https://d.e"}]
+    },
 }
 
 

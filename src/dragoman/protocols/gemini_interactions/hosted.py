@@ -77,17 +77,24 @@ def _decode_mcp(fields: Fields, losses: Losses) -> dict[str, Any]:
     for name, key in (("label", "name"), ("url", "url"), ("headers", "headers")):
         if value := fields.any(key):
             settings[name] = value
-    for i, entry in enumerate(fields.list("allowed_tools") or ()):
+    entries = fields.list("allowed_tools")
+    if entries is not None and not entries:  # a restriction all the same, as in Responses
+        settings["allowed"] = []
+    for i, entry in enumerate(entries or ()):
         if isinstance(entry, str):  # as Google's cookbook writes them
             settings["allowed"] = [*settings.get("allowed", ()), entry]
             continue
         inner = Fields(entry, f"{fields.path('allowed_tools')}[{i}]", PROTOCOL_NAME)
-        names, mode = [str(name) for name in inner.list("tools") or ()], inner.rest.get("mode")
+        given, mode = inner.list("tools"), inner.rest.get("mode")
+        names = [str(name) for name in given or ()]
         if mode == "none" and names:
             settings["denied"] = [*settings.get("denied", ()), *names]
-        elif names or mode == "none":
+        elif given is not None or mode == "none":
             settings["allowed"] = [*settings.get("allowed", ()), *names]
         inner.extras(losses, quiet=_MODE if mode in ("auto", "none") else NOTHING, topic="hosted.setting")
+    if "allowed" in settings:
+        denied = settings.pop("denied", ())
+        settings["allowed"] = [name for name in settings["allowed"] if name not in denied]
     return settings
 
 
