@@ -124,7 +124,12 @@ def test_what_goes_back_to_google_is_unchanged(given: Any) -> None:
 
 
 RESTRICTED: dict[str, tuple[Any, dict[str, Any]]] = {
-    "nothing is said": ([], {}),
+    "nothing is said": (None, {}),
+    "an empty list": ([], {"allowed": []}),
+    "all but one of two": (
+        [{"mode": "auto", "tools": ["a", "b"]}, {"mode": "none", "tools": ["b"]}],
+        {"allowed": ["a"]},
+    ),
     "names alone": (["a"], {"allowed": ["a"]}),
     "some tools": ([{"mode": "auto", "tools": ["a"]}], {"allowed": ["a"]}),
     "none": ([{"mode": "none"}], {"allowed": []}),
