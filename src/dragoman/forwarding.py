@@ -20,7 +20,7 @@ from dragoman.protocols import protocol as find_protocol
 
 _MAGIC = seal.MAGIC.encode()
 _NEVER = b"\xff"  # stands in no UTF-8 text, and one byte is found at once
-_HEAD = 4096  # bytes of the first events in which the model is looked for first
+_HEAD = 1024  # bytes of the first events
 _EMPTY = truncated("any content")
 _CHECKED = 4096  # bytes of forwarded events that are searched together for the end of the stream
 
@@ -153,7 +153,7 @@ class ForwardedStream:
 
     def _ends_empty(self, events: bytes) -> bool:
         """Whether they announce the end of a stream that holds no answer."""
-        if self._is_answer is None or self._ended or any(map(self._is_answer, sse.whole_events(events))):
+        if self._is_answer is None or self._ended or any(map(self._is_answer, _read_events(events))):
             self._is_answer = None
             return False
         return self._holds_end(events)
@@ -263,9 +263,7 @@ class _Renaming:
     def _spellings(self, events: bytes) -> list[bytes]:
         """How `events` spell the field, up to the first that names a model."""
         found: list[bytes] = []
-        cut = sse.last_event_end(events[:_HEAD])  # mostly it is in the first event
-        parts = (events[:cut], events[cut:]) if self._field in events else ()
-        for frame in chain.from_iterable(map(sse.whole_events, parts)):
+        for frame in _read_events(events) if self._field in events else ():
             old = _model_in(frame_object(frame), self._codec)
             if old == self._new:
                 self._old = _NEVER
@@ -292,6 +290,12 @@ class _Renaming:
             reply = event.get(self._codec.envelope, event)
             reply[self._codec.model_field] = self._new
         return sse.Encoder().feed(Frame(frame.event, event or frame.data))
+
+
+def _read_events(events: bytes) -> Iterable[Frame]:
+    """Whole events. What is sought is mostly in the first ones, so the others are read when it is not."""
+    cut = sse.last_event_end(events[:_HEAD])
+    return chain.from_iterable(map(sse.whole_events, (events[:cut], events[cut:])))
 
 
 def _model_in(event: Wire, codec: Codec) -> str | None:
