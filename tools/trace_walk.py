@@ -156,7 +156,8 @@ def gateway() -> Walk:
 
 
 def send_request(connection: HTTPConnection) -> bytes:
-    connection.request("POST", "/v1/messages", json.dumps(REQUEST), HEADERS)
+    # as bytes: head and body go out together, else it is chance whether they arrive so
+    connection.request("POST", "/v1/messages", json.dumps(REQUEST).encode(), HEADERS)
     return connection.getresponse().read()
 
 

@@ -649,7 +649,7 @@ class Exchange:
         http, headers = self.upstream.http, self._plan.headers
         self.streaming = stream
         self.path = http.path(model, stream)
-        more = http.headers_for(body)
+        more = http.headers_for(body) if http.field_headers else None
         self.headers = {**headers, **more} if more else headers
 
 

@@ -183,7 +183,9 @@ class Pipeline:
         entries = end(runs, paired)
         ledger.tally = find_run(runs, TallyRun)
         first = len(writing.rendering)
-        head, order = writing.declare(runs[first - 1].facts() if self.plan.dialect else None)
+        head, order = prepared.head, writing.order
+        if self.plan.dialect:
+            head, order = writing.declare(runs[first - 1].facts())
         if order:
             collect(order, runs, losses)
         if codec.session:
@@ -389,17 +391,17 @@ class Writing:
 
     def __init__(self, plan: TranslationPlan, prepared: Prepared, profile: ModelProfile) -> None:
         self._dialect, self._head = plan.dialect, prepared.head
-        self._order: list[Losses | int] = []
+        self.order: LossOrder = ()  # where no tools are declared in the prompt
         head, names = self._head, prepared.tools.names
         folds: list[Fold] = [Rename(names.renamed)] if names.changed else []
         if plan.transcript and plan.limits(profile).signs == "reasoning":
-            self._order.append(len(folds))
+            self.order = (len(folds),)
             folds.append(KeepUnsigned(plan.codec.name))
         folds.append(Tally())
         if plan.dialect:
             grammar = Losses()
             folds.append(plan.dialect.history(head, grammar))
-            self._order.append(grammar)
+            self.order = (*self.order, grammar)
             head = plan.dialect.add_tools(head, (), Losses())
         self.rendering = tuple(folds)
         self.folds = (*folds, *plan.codec.conversation.encode_messages(head, profile))
@@ -408,10 +410,10 @@ class Writing:
         """The head, with its tools in the prompt where it is in a dialect; `facts` are those of the last run
         that renders."""
         if not self._dialect:
-            return self._head, tuple(self._order)
+            return self._head, self.order
         declared = Losses()
         head = self._dialect.add_tools(self._head, facts, declared)
-        return head, (*self._order, declared, len(self.rendering) - 1)
+        return head, (*self.order, declared, len(self.rendering) - 1)
 
 
 class EventReader:

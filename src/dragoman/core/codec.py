@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -36,6 +37,9 @@ class Stage(Protocol[In, Out]):
     def close(self) -> Iterable[Out]: ...
 
 
+_FEED: Callable[[Stage[Any, Any]], Callable[[Any], Iterable[Any]]] = attrgetter("feed")
+
+
 class Pipe:
     """Stages in a row, as one stage."""
 
@@ -43,7 +47,7 @@ class Pipe:
 
     def __init__(self, stages: Sequence[Stage[Any, Any]]) -> None:
         self._stages = tuple(stages)
-        self._feeds = tuple([stage.feed for stage in stages])
+        self._feeds = tuple(map(_FEED, stages))
 
     def feed(self, item: Any, /) -> Sequence[Any]:
         items: Any = (item,)
@@ -178,10 +182,6 @@ def same_path(path: str) -> Callable[[str, bool], str]:
     return lambda model, stream: path
 
 
-def no_headers(body: Wire) -> dict[str, str]:
-    return {}
-
-
 class Http(Struct, frozen=True, kw_only=True):
     """Where a request goes. `path` is relative to the base URL that the vendor's SDK takes.
 
@@ -196,11 +196,19 @@ class Http(Struct, frozen=True, kw_only=True):
     address: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None  # (options, environment)
     signs: bool = True
     headers: dict[str, str] = {}  # what every request must say beside its key
-    headers_for: Callable[[Wire], dict[str, str]] = no_headers  # what this body needs beside those
+    field_headers: dict[str, dict[str, str]] = {}  # a field of a body -> what that needs beside those
     header_fields: dict[str, str] = {}  # headers of a client of the same messages -> fields of this body
     model_in_body: bool = True
     resource: Callable[[str], str] = lambda model: model  # how a body may name the model of its path
     stream_type: str = "text/event-stream"
+
+    def headers_for(self, body: Wire) -> dict[str, str]:
+        """What this body needs beside `headers`."""
+        more: dict[str, str] = {}
+        for field, headers in self.field_headers.items():
+            if field in body:
+                more |= headers
+        return more
 
 
 class SessionCodec(Struct, frozen=True, kw_only=True):

@@ -135,11 +135,8 @@ class EventStage:
     """A stage of neutral events, from which all passes as it is where a subclass does not say otherwise."""
 
     held = 0  # deltas that were held back until their part ends
-
-    @property
-    def special(self) -> re.Pattern[str] | None:
-        """A class of characters: while the stage `flows`, only texts without them pass; None: all pass."""
-        return None
+    # A class of characters: while the stage `flows`, only texts without them pass; None: all pass
+    special: re.Pattern[str] | None = None
 
     def flows(self) -> bool:
         """Whether the deltas of the open part pass as they are, or are held back, alone or several as one."""

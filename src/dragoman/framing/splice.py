@@ -32,6 +32,7 @@ Hole = tuple[bytes, Callable[[bytes, int], re.Match[bytes] | None]]  # what stan
 
 _TRIES = 8
 _HELD, _FLOWS = attrgetter("held"), methodcaller("flows")
+_SPECIAL: Callable[[EventStage], re.Pattern[str] | None] = attrgetter("special")
 _WINDOW, _KEY = 16_384, 16  # bytes that are split at once, and at what: a short search is a quick one
 _SHORT = 4096  # bytes of an event that is held back until it is whole
 _QUOTE, _BACKSLASH, _LINE_ENDS = 34, 92, b"\r\n"
@@ -296,7 +297,7 @@ class DeltaSplice:
         self._key = key if (self._after + self._before).count(key) == 1 else self._before
         self._head = self._before.removesuffix(self._key)
         self._tail, self._frame_size = self._after + self._head, len(self._before) + len(self._after)
-        self._special = _examined(tuple([stage.special for stage in self._stages if stage.special]))
+        self._special = _examined(tuple(filter(None, map(_SPECIAL, self._stages))))
 
     def _place(self, data: bytes, text: str, quoted: bytes) -> tuple[int, int] | None:
         """Where in an event its text stands."""

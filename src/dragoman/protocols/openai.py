@@ -28,7 +28,7 @@ OPENAI_SCHEMAS = SchemaRules(
     ),
 )
 
-FILTERS = word_set("content_filter_results prompt_filter_results content_filters")
+FILTER_FIELDS = word_set("content_filter_results prompt_filter_results content_filters")
 
 
 def is_alarm(found: Any) -> bool:
@@ -39,9 +39,9 @@ def is_alarm(found: Any) -> bool:
 
 def without_alarms(quiet: frozenset[str], wire: Wire) -> frozenset[str]:
     """Of the fields that say nothing to others, those that do not in this object."""
-    if FILTERS.isdisjoint(wire):
+    if FILTER_FIELDS.isdisjoint(wire):
         return quiet
-    return quiet - {key for key in FILTERS if is_alarm(wire.get(key))}
+    return quiet - {key for key in FILTER_FIELDS if is_alarm(wire.get(key))}
 
 
 # error.type <-> kind, where there is neither a code nor a status

@@ -32,8 +32,8 @@ class Accounting(Struct, frozen=True, kw_only=True):
     """What can be read from the wire without decoding it.
 
     `request` sees everything that is looked at in a request that passes as it is, here and by the codec's
-    `headers_for`; without it the request is read in full. `reply` gives None for what is not plainly a reply:
-    the codec's `decode_error` tells what it is. `usage` reads the object in `usage_field` of a reply.
+    `field_headers`; without it the request is read in full. `reply` gives None for what is not plainly a
+    reply: the codec's `decode_error` tells what it is. `usage` reads the object in `usage_field` of a reply.
     `call_mark` appears once for each call of a stream, `call_hint` in every piece that could hold one.
     """
 

@@ -64,7 +64,7 @@ class Ledger:
         self.called = 0  # complete calls of the reply
         self.prepared: Request | None = None  # without its messages
         self.tally: TallyRun | None = None  # of these
-        self._estimate: int | None = None  # of the input tokens
+        self._estimate: Usage | None = None
 
     def adopt(self, prepared: Request, tools: PreparedTools, identified: IdentifyRun) -> None:
         """What ties the response to its request."""
@@ -81,10 +81,10 @@ class Ledger:
         """Of the calls so far, as the client sees them."""
         return self._identified.client_ids() if self._identified else set()
 
-    def estimate(self) -> int:
+    def estimate(self) -> Usage | None:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""
-        if self._estimate is None:
-            self._estimate = estimate_tokens(self.prepared, self.tally) if self.prepared else 0
+        if self._estimate is None and self.prepared:
+            self._estimate = Usage(estimate_tokens(self.prepared, self.tally))
         return self._estimate
 
     def take_messages(self) -> list[Message]:

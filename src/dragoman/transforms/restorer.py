@@ -60,7 +60,7 @@ from dragoman.transforms.arguments import (
 )
 from dragoman.transforms.ledger import Ledger
 from dragoman.transforms.states import carrier
-from dragoman.transforms.tools import functional, unflatten
+from dragoman.transforms.tools import fit_kind, unflatten
 
 Declaration = ToolDeclaration | HostedTool | None
 
@@ -76,10 +76,6 @@ class Restoration:
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
         self._carried = ""  # the id of the last call, where thoughts travel in it
-
-    def estimate(self) -> Usage | None:
-        """What is known of the tokens where the upstream does not say."""
-        return Usage(self._ledger.estimate()) if self._ledger.prepared else None
 
     def counted(self, usage: Usage | None) -> Usage | None:
         """Reasoning that exceeds the output: some servers count it beside, others with another tokenizer."""
@@ -133,21 +129,12 @@ class Restoration:
             elif reason:
                 self._ledger.losses.changed(f"{call.where or call.name}.arguments", reason, "call.repaired")
                 call = replace(call, arguments=repaired)
-        return call if self._native(call) else functional(call)
+        return fit_kind(call, self._ledger.client) if call.kind != "function" or call.namespace else call
 
     def drop_nameless(self, call: ToolCall) -> None:
         """A call without a name is not offered to the client."""
         self._ledger.losses.dropped(
             call.where or "tool call", "A call without a name cannot run.", "call.name"
-        )
-
-    def _native(self, call: ToolCall) -> bool:
-        """Whether the client's protocol has calls of this kind."""
-        client = self._ledger.client
-        if call.namespace and not client.namespaces:
-            return False
-        return call.kind == "function" or (
-            client.custom_tools if call.kind == "custom" else call.kind in client.hosted_tools
         )
 
     def client_id(self, id: str, state: State | None, where: str) -> str:
@@ -340,7 +327,7 @@ class Restorer(EventStage):
             created=response.created or self._reply_created,
             parts=tuple(parts),
             stop=stop,
-            usage=usage or reply.estimate(),
+            usage=usage or self._ledger.estimate(),
         )
 
     # A part that came whole
@@ -389,7 +376,7 @@ class Restorer(EventStage):
             id=event.id or self._reply_id,
             model=self._reply_model or event.model,
             created=event.created or self._reply_created,
-            usage=event.usage or self._reply.estimate(),
+            usage=event.usage or self._ledger.estimate(),
         )
 
     def _start(self, part: AnyPart) -> Iterable[Event]:

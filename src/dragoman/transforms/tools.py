@@ -241,8 +241,11 @@ def _input_text(arguments: str) -> str:
     return only if isinstance(only, str) else arguments
 
 
-def functional(call: ToolCall) -> ToolCall:
-    """A call of any kind as a plain function call, for clients that know no other kind."""
+def fit_kind(call: ToolCall, limits: ProtocolLimits) -> ToolCall:
+    """A finished call for a client with these limits: a plain function call, where it knows no other kind."""
+    is_known = call.kind == "function" or _is_native(call.kind, limits)
+    if is_known and (limits.namespaces or not call.namespace):
+        return call
     arguments = jsontext.dumps({"input": call.arguments}) if call.kind == "custom" else call.arguments
     return replace(call, kind="function", arguments=arguments, namespace="")
 

@@ -101,7 +101,7 @@ class DialectParser(EventStage):
         return super().whole(response)
 
     @property
-    def special(self) -> re.Pattern[str] | None:
+    def special(self) -> re.Pattern[str] | None:  # pyright: ignore[reportIncompatibleVariableOverride] - it is only read
         text = next(iter(self._texts.values()), None)
         return text.scanner.special if text else None
 

@@ -17,5 +17,5 @@ HTTP = Http(
     authenticate=_authenticate,
     signs=False,
     headers={"anthropic-version": "2023-06-01"},
-    headers_for=lambda body: {"anthropic-beta": "mcp-client-2025-11-20"} if "mcp_servers" in body else {},
+    field_headers={"mcp_servers": {"anthropic-beta": "mcp-client-2025-11-20"}},
 )

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.codec import Frame, no_headers, with_listed_tools
+from dragoman.core.codec import Frame, with_listed_tools
 from dragoman.core.events import Event
 from dragoman.core.fold import EncodedMessages
 from dragoman.core.losses import Losses
@@ -70,7 +70,7 @@ HTTP = replace(
     refresh=refresh,
     address=address,
     headers={},
-    headers_for=no_headers,
+    field_headers={},
     header_fields=HEADER_FIELDS,
     model_in_body=False,
     stream_type=AWS_CHUNKS.content_type,

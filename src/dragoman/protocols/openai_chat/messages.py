@@ -170,7 +170,7 @@ class _ChatWriter(FoldRun):
             if (extras is None or PROTOCOL_NAME in extras) and _is_marked_whole(message):
                 message = _unmarked(message)
             if self.is_leading:
-                if _is_foreign_system(message):
+                if message.role in _SYSTEM and _is_foreign_text(message):
                     self.front += message.parts
                     continue
                 self.is_leading = False
@@ -268,13 +268,12 @@ def with_cache_control(message: Wire) -> Wire:
     return {**message, "content": parts}
 
 
-def _is_foreign_system(message: Message) -> bool:
-    """Leading system text of another protocol. It is joined: many chat templates take one system message."""
-    return (
-        message.role in ("system", "developer")
-        and not is_native(message)
-        and all(isinstance(part, Text) for part in message.parts)
-    )
+_SYSTEM = ("system", "developer")
+
+
+def _is_foreign_text(message: Message) -> bool:
+    """Leading system text of another protocol is joined: many chat templates take one system message."""
+    return not is_native(message) and all(isinstance(part, Text) for part in message.parts)
 
 
 _ORDINARY = frozenset({"role", "content", "tool_calls"})

@@ -38,7 +38,7 @@ from dragoman.core.fields import describe, rows, whole_seconds, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
-from dragoman.protocols.openai import without_alarms
+from dragoman.protocols.openai import FILTER_FIELDS, without_alarms
 from dragoman.protocols.openai_chat.errors import decode_error
 from dragoman.protocols.openai_chat.parts import (
     StreamedDetails,
@@ -60,6 +60,8 @@ from dragoman.protocols.openai_chat.wire import MATCHED_STOP, PROTOCOL_NAME, QUI
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
+# Those that never say anything to others
+_PLAIN_CHUNK, _PLAIN_CHOICE = _KNOWN_CHUNK - FILTER_FIELDS, _KNOWN_CHOICE - FILTER_FIELDS
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
 _MATCHED_STOP = frozenset(MATCHED_STOP)
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
@@ -197,14 +199,11 @@ class StreamDecoder:
             raise WireError(
                 PROTOCOL_NAME, "choices", f"expected an array of objects, got {describe(choices)}"
             )
-        delta, parts = choice.get("delta"), self._parts
         if len(choices) > 1 or choice.get("index"):
             self._losses.dropped("choices[1]", "Only the first choice is passed on.", "response.choices")
-        if not choice.get("index"):
-            self._message(choice, delta)
-        return parts.take()
-
-    def _message(self, choice: Wire, delta: Any) -> None:
+            if choice.get("index"):
+                return ()
+        delta = choice.get("delta")
         if is_object(delta):
             self._delta(delta)
         elif delta is not None:
@@ -212,11 +211,13 @@ class StreamDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = _text(finish, "finish_reason")
-            self._report(choice, without_alarms(_KNOWN_CHOICE, choice), "choices[0]")
+            if not choice.keys() <= _PLAIN_CHOICE:
+                self._report(choice, without_alarms(_KNOWN_CHOICE, choice), "choices[0]")
             if not _MATCHED_STOP.isdisjoint(choice):
                 report_matched_stop(choice, self._losses)
         if logprobs := choice.get("logprobs"):
             report_logprobs(logprobs, self._losses)
+        return self._parts.take()
 
     def _delta(self, delta: Wire) -> None:
         """One chunk may hold every kind at once; the order is reasoning, text, calls (G11)."""
@@ -318,9 +319,8 @@ class StreamDecoder:
         groq = body.get("x_groq")
         if is_object(groq) and is_object(usage := groq.get("usage")):
             self._usage = self._usage or usage
-        known = without_alarms(_KNOWN_CHUNK, body)
-        if not body.keys() <= known:
-            self._report(body, known, "")
+        if not body.keys() <= _PLAIN_CHUNK:
+            self._report(body, without_alarms(_KNOWN_CHUNK, body), "")
 
     def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
         for key, value in wire.items():

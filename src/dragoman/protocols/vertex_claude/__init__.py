@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from dragoman.core.codec import OutgoingRequest, bearer, no_headers, with_listed_tools
+from dragoman.core.codec import OutgoingRequest, bearer, with_listed_tools
 from dragoman.core.credentials import Credential
 from dragoman.core.fold import EncodedMessages
 from dragoman.core.jsontext import is_object
@@ -56,7 +56,7 @@ HTTP = replace(
     refresh=refresh,
     address=partial(address, "v1"),
     headers={},  # the version is in the body
-    headers_for=no_headers,
+    field_headers={},
     header_fields=HEADER_FIELDS,
     model_in_body=False,
 )
