@@ -353,7 +353,9 @@ class Exchange:
             return None
 
         def change_head(head: Request, losses: Losses) -> Request:
-            head = self._extended(_routed(head, model, stream))
+            head = _routed(head, model, stream)
+            if self.header_fields:
+                head = self._extended(head)
             return apply_overrides(overrides, head, losses) if overrides else head
 
         def change_wire(wire: Wire, losses: Losses) -> Wire:
@@ -379,8 +381,6 @@ class Exchange:
 
     def _extended(self, request: Request) -> Request:
         """`request` with what the client said of it in headers."""
-        if not self.header_fields:
-            return request
         name = self.client.name
         own_extras = {**self.header_fields, **own(request.extras, name)}
         return replace(request, extras={**(request.extras or {}), name: own_extras})
@@ -388,8 +388,10 @@ class Exchange:
     def _translate(self, wire: Wire, model: str | None, stream: bool | None) -> Wire:
         decoding = Losses()  # fields that only the client's own protocol has: its extras carry them there
         request = decode_whole(self.client.conversation, wire, decoding)
-        if self.header_fields or model is not None or stream is not None:
-            request = self._extended(_routed(request, model, stream))
+        if model is not None or stream is not None:
+            request = _routed(request, model, stream)
+        if self.header_fields:
+            request = self._extended(request)
         if overrides := self._plan.overrides:
             request = apply_overrides(overrides, request, self._losses)
         self._request = request

@@ -19,7 +19,7 @@ Requests share what is cached: nobody writes into it, and no caller of the libra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -70,18 +70,13 @@ class LearningPace(msgspec.Struct):
         self.wait = 1
 
 
-class ToolCache:
+class ToolCache(dict[tuple[Any, ...], CachedResult]):
     """Results by (function, id of the tools it was given, its other arguments)."""
 
-    __slots__ = ("results",)
-
-    def __init__(self) -> None:
-        self.results: dict[tuple[Any, ...], CachedResult] = {}
-
     def put(self, key: tuple[Any, ...], result: CachedResult) -> CachedResult:
-        if len(self.results) >= _MOST_RESULTS:
-            self.results.clear()
-        self.results[key] = result
+        if len(self) >= _MOST_RESULTS:
+            self.clear()
+        self[key] = result
         return result
 
 
@@ -126,20 +121,22 @@ def cached_declarations(tools: Any) -> Any:
     return found or tools
 
 
-def cache_tools(body: Wire, tools: Iterable[AnyTool]) -> None:
+def cache_tools(body: Wire, tools: Sequence[AnyTool]) -> None:
     """Once a request is translated: cache its candidate. `tools` are its declarations, decoded."""
     declared = body.get("tools")
     if type(declared) is not CachedDeclarations or declared.is_cached:
         return
     if may_hold_key(tools):
-        declared.cache.results.clear()
+        declared.cache.clear()
         _lists.refuse(declared.content)
     else:
         declared.is_cached = True
         _lists.put(declared)
 
 
-def may_hold_key(tools: Iterable[AnyTool]) -> bool:
+def may_hold_key(tools: Sequence[AnyTool]) -> bool:
+    if HostedTool not in map(type, tools):
+        return False
     return any(type(tool) is HostedTool and tool.kind in _MAY_HOLD_KEYS for tool in tools)
 
 
@@ -153,14 +150,14 @@ def cached_by_tools(
         if not isinstance(tools, WITH_CACHE):
             return function(tools, losses, *others)  # pyright: ignore[reportCallIssue] - all positional
         cache = tools.cache
-        found = cache.results.get((function, id(tools), *others))
+        found = cache.get((function, id(tools), *others))
         if found is None:
             reported = Losses()
             result: Any = function(tools, reported, *others)  # pyright: ignore[reportCallIssue] - as above
             if type(result) is tuple:
                 result = CachedTools(cast(tuple[AnyTool, ...], result))
                 result.cache = cache
-            found = cache.put((function, id(tools), *others), (tools, result, tuple(reported)))
+            found = cache.put((function, id(tools), *others), (tools, result, tuple(reported.items)))
         if found[2]:
             losses.extend(found[2])
         return found[1]
@@ -174,7 +171,7 @@ def with_encoded_tools(body: Wire, tools: object) -> Wire:
     if made is None or not isinstance(tools, WITH_CACHE):
         return body
     cache = tools.cache
-    found = cache.results.get((with_encoded_tools, id(made)))
+    found = cache.get((with_encoded_tools, id(made)))
     if found is None:
         text = msgspec.Raw(jsontext.encode(made))
         found = cache.put((with_encoded_tools, id(made)), (made, text, ()))

@@ -377,7 +377,8 @@ class Gateway:
         if record.action in _UNLIMITED:
             return replace(request, caller=caller)
         record.caller = caller.name
-        return replace(request, caller=caller, admission=Admission(self.admission, caller, record))
+        admission = Admission(self.admission, caller, record, caller.budgeted)
+        return replace(request, caller=caller, admission=admission)
 
     async def _respond_to_message(self, request: GatewayRequest, generate: bool) -> None:
         """A request that came over WebSocket, by the configuration of this moment: connections live long."""
@@ -459,7 +460,7 @@ class Gateway:
         caller = self.admission.callers.find(request.key)
         if caller is None:
             return self._wrong_key(request, _WRONG_KEY)
-        if not self.config.keys and is_cross_site_request(request.headers):
+        if not self.config.keys and is_cross_site_request(request.incoming.headers):
             return _CROSS_SITE  # a client with a key may come from anywhere
         if caller.memory:
             request.incoming.charge(caller.memory)
@@ -472,7 +473,7 @@ class Gateway:
         if config.keys or config.admin_keys:
             known = [compare_digest(key, admin.encode()) for admin in config.admin_keys]
             return None if any(known) else self._wrong_key(request, _NO_ADMIN)
-        return _CROSS_SITE if is_cross_site_request(request.headers) else None
+        return _CROSS_SITE if is_cross_site_request(request.incoming.headers) else None
 
     def _wrong_key(self, request: GatewayRequest, failure: Failure) -> Failure:
         if self._failed_keys:

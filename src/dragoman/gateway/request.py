@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from dragoman.core.codec import Codec, Framing
+from dragoman.core.codec import Codec
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
 from dragoman.core.model import Compaction, Failure, Request, Usage
@@ -148,13 +148,8 @@ class GatewayRequest(Struct, frozen=True, eq=False):
     @property
     def content_type(self) -> str:
         """Of a streamed answer."""
-        framing = self.framing
+        framing = self.route.framing
         return framing.content_type if framing else self.client.http.stream_type
-
-    @property
-    def framing(self) -> Framing | None:
-        """Of a streamed answer, where the path demands another one than the protocol has."""
-        return self.route.framing
 
     @property
     def scope(self) -> str:

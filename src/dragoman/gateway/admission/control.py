@@ -88,11 +88,12 @@ class AdmissionControl:
 
 class Admission(Struct, eq=False):
     """One request between its arrival and its end. `leave` may be called more than once, and without
-    `arrive`."""
+    `arrive`. `is_budgeted`: what it uses counts against a budget."""
 
     _control: AdmissionControl
     _caller: Caller
     _record: ExchangeRecord
+    is_budgeted: bool
     _holds: bool = False  # one of the permits, which it got without a queue
     _permit: Permit | None = None  # else
     _counted: bool = False
@@ -127,11 +128,6 @@ class Admission(Struct, eq=False):
             headers = budget_headers(await budgets.check(caller)).items()
             response.lines += header_lines([(name.encode(), value.encode()) for name, value in headers])
             record.shed = ""
-
-    @property
-    def is_budgeted(self) -> bool:
-        """Whether what this exchange uses counts against a budget."""
-        return self._caller.budgeted and self._control.budgets is not None
 
     @property
     def counts_dollars(self) -> bool:

@@ -45,6 +45,8 @@ class GenerateHandler:
     ) -> None:
         self._reader, self._rounds, self._keep_alives = reader, rounds, keep_alives
         self._accept, self._timeout = accept, timeout
+        self._run: Callable[[RoutedRequest, StreamedReply | None], Coroutine[Any, Any, object]]
+        self._run = self._run_until if timeout else rounds.run
 
     async def answer(self, request: GatewayRequest) -> None:
         """Raises AttemptFailed where no target answers and nothing went out yet."""
@@ -80,12 +82,10 @@ class GenerateHandler:
         finally:
             self._keep_alives.remove(reply)
 
-    def _run(self, request: RoutedRequest, reply: StreamedReply | None) -> Coroutine[Any, Any, object]:
-        if self._timeout and not request.arrived.background_run:
-            return self._run_until(request, reply)
-        return self._rounds.run(request, reply)
-
     async def _run_until(self, request: RoutedRequest, reply: StreamedReply | None) -> None:
+        if request.arrived.background_run:
+            await self._rounds.run(request, reply)
+            return
         try:
             async with asyncio.timeout(self._timeout) as timeout:
                 if reply:

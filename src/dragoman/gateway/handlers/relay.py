@@ -196,7 +196,7 @@ class StreamedReply(KeepAliveStream):
     __slots__ = ("fail", "timeout")
 
     def __init__(self, request: GatewayRequest, opening: Callable[[], bytes] | None = None) -> None:
-        writer, framing = request.writer, request.framing
+        writer, framing = request.writer, request.route.framing
         super().__init__(
             writer,
             framing.keep_alive if framing else request.client.keep_alive,
@@ -281,7 +281,7 @@ class StreamRelay:
 
     def _open(self) -> ClientStream:
         attempt = self.attempt
-        stream = attempt.exchange.stream(framing=attempt.request.arrived.framing)
+        stream = attempt.exchange.stream(framing=attempt.request.arrived.route.framing)
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
             stream.observe = self.usage.feed
@@ -439,7 +439,7 @@ def fail_stream(request: GatewayRequest, failure: Failure, sent: KeepAliveStream
     first, last = (sent.first, sent.last) if sent and sent.opened else (b"", b"")
     record = request.record
     start = ResponseStart(record.id.removeprefix("req_"), record.model, created=int(time.time()))
-    return encode_failure(request.client, failure, first, last, request.framing, start)
+    return encode_failure(request.client, failure, first, last, request.route.framing, start)
 
 
 def open_stream(request: RoutedRequest) -> bytes:

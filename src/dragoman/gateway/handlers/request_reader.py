@@ -62,7 +62,7 @@ class RequestReader:
         """
         incoming, limit = request.incoming, self._max_body
         if check := request.protocol_server.check_headers:
-            check(request.headers)
+            check(incoming.headers)
         # mostly it has arrived, and a coroutine costs more than to take it
         data = incoming.take() if incoming.complete and incoming.size <= limit else await incoming.read(limit)
         if encoding := incoming.headers.get("content-encoding"):

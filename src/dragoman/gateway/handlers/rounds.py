@@ -102,7 +102,7 @@ class StreamedRounds:
         self, attempts: Attempts, request: GatewayRequest, joiner: RoundJoiner, reply: StreamedReply
     ) -> None:
         self._attempts, self._request, self._joiner, self.reply = attempts, request, joiner, reply
-        self.joined = JoinedStream(protocol(request.client.name), joiner, request.framing)
+        self.joined = JoinedStream(protocol(request.client.name), joiner, request.route.framing)
         self.stored: StoredStream | None = None
 
     async def send(self, request: RoutedRequest) -> RoundEnd:

@@ -79,9 +79,11 @@ class HttpReply:
     def headers(self) -> dict[str, str]:
         """Parsed when they are read: nobody reads those of most replies. Of repeated ones the last counts."""
         if self._headers is None:
-            _, *lines = self._head.decode("latin-1").split("\r\n")
-            fields = [line.partition(":") for line in lines]
-            self._headers = {name.lower(): value.strip(" \t") for name, _, value in fields}
+            headers: dict[str, str] = {}
+            self._headers = headers
+            for line in self._head.decode("latin-1").split("\r\n")[1:]:
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip(" \t")
         return self._headers
 
     @property
@@ -104,26 +106,22 @@ class HttpReply:
             self._wake()
 
     def on_body(self, data: bytes) -> None:
-        sink = self._sink
-        if sink is None or len(data) > _PIECE:
-            self._buffer(data)
+        sink, connection = self._sink, self._connection
+        if sink and len(data) <= _PIECE:
+            connection.deadline = connection.loop.time() + self._timeout
+            try:
+                self._stopped = sink(data)
+            except Exception as error:
+                self._raised = error
+            if self._stopped or self._raised:
+                self._sink = None
+                self._wake()
             return
-        connection = self._connection
-        connection.deadline = connection.loop.time() + self._timeout
-        try:
-            self._stopped = sink(data)
-        except Exception as error:
-            self._raised = error
-        if self._stopped or self._raised:
-            self._sink = None
-            self._wake()
-
-    def _buffer(self, data: bytes) -> None:
         self._chunks.append(data)
         self._buffered += len(data)
         if (self._buffered > HIGH_WATER or self._memory.used >= self._memory.limit) and not self._paused:
             self._paused = True
-            self._connection.pause()
+            connection.pause()
         if self._waiter:
             self._wake()
 
@@ -171,7 +169,8 @@ class HttpReply:
             if self.error:
                 raise self.error
             if self._done:
-                self._check_end()
+                if self._inflate:
+                    self._check_end()
                 raise StopAsyncIteration
             await self.wait()
 
@@ -190,7 +189,8 @@ class HttpReply:
             if self.error:
                 raise self.error
             if self._done:
-                self._check_end()
+                if self._inflate:
+                    self._check_end()
                 return False
             if not self._inflate:
                 self._sink = sink
@@ -306,7 +306,7 @@ class HttpReply:
         return error
 
     def _check_end(self) -> None:
-        if self._inflate and not self._inflate.eof:
+        if not self._inflate.eof:
             raise self._break_off("the reply ended inside its compression")
 
     def time_out(self) -> None:

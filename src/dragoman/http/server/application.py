@@ -129,8 +129,6 @@ class ServerRequest(Struct, eq=False):
 
     def may_be_long(self) -> bool:
         """Whether the rest of the body may be too long, or may never come, to be read and discarded."""
-        if self.complete:
-            return False
         length = self._content_length()
         return not length or length - self.size > _SHORT or "expect" in self.headers
 
@@ -314,7 +312,8 @@ class ResponseWriter:
             if self.observer:
                 self.observer(0, data)
             self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._connection.chunked else data)
-        await self._connection.drain()
+        if self._connection.full:
+            await self._connection.drain()
 
     def push(self, data: bytes) -> bool:
         """Like `piece`, without the wait; True where the caller should `drain` before the next one."""
@@ -336,7 +335,8 @@ class ResponseWriter:
         if self._connection.chunked:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
         self._connection.write(data)
-        await self._connection.drain()
+        if self._connection.full:
+            await self._connection.drain()
 
     def upgrade(self, max_size: int) -> WebSocket | None:
         """Switch to WebSocket, with messages of at most `max_size` bytes.

@@ -352,7 +352,7 @@ class ServerConnection(asyncio.Protocol):
 
     def head_lines(self) -> bytes:
         """A response that begins before a long body has arrived closes the connection."""
-        if self._request and self._request.may_be_long():
+        if self._request and not self._request.complete and self._request.may_be_long():
             self.close = True
         return self._server.date + _CLOSE if self.close else self._server.date
 
