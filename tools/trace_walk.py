@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import sys
 import threading
 from asyncio import Runner
 from collections.abc import Callable
-from http.client import HTTPConnection
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
@@ -133,7 +134,7 @@ def gateway() -> Walk:
     server = HttpServer(Gateway(settings, AccessLog(lambda line: None)), 1)
 
     def client() -> None:
-        connection = HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=30)
+        connection = socket.create_connection(listening.getsockname(), timeout=30)
         try:
             replies.append(send_request(connection))
             on_loop(server, lambda: sys.settrace(walk.trace))
@@ -155,10 +156,15 @@ def gateway() -> Walk:
     return walk
 
 
-def send_request(connection: HTTPConnection) -> bytes:
-    # as bytes: head and body go out together, else it is chance whether they arrive so
-    connection.request("POST", "/v1/messages", json.dumps(REQUEST).encode(), HEADERS)
-    return connection.getresponse().read()
+def send_request(connection: socket.socket) -> bytes:
+    """Head and body go out together. `HTTPConnection` sends two pieces, and it is chance how they arrive."""
+    body = json.dumps(REQUEST).encode()
+    fields = {"host": "127.0.0.1", **HEADERS, "content-length": str(len(body))}
+    head = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+    connection.sendall(f"POST /v1/messages HTTP/1.1\r\n{head}\r\n".encode() + body)
+    response = HTTPResponse(connection)
+    response.begin()
+    return response.read()
 
 
 def on_loop(server: HttpServer, action: Callable[[], None]) -> None:

@@ -13,11 +13,11 @@ from dragoman.answers import merge, split, stream_answers
 from dragoman.core import jsontext, seal
 from dragoman.core.caches import cache_tools, copied_if_cached, with_cached_tools, with_encoded_tools
 from dragoman.core.codec import Codec, Framing, OutgoingRequest
-from dragoman.core.conversation import decode_whole
 from dragoman.core.credentials import Credential
 from dragoman.core.errors import ConfigError, UpstreamError, WireError
 from dragoman.core.failures import read_error_body
 from dragoman.core.fields import Body, own, read_body
+from dragoman.core.fold import decode_whole
 from dragoman.core.jsontext import TOO_DEEP
 from dragoman.core.losses import Loss, Losses, Strictness
 from dragoman.core.model import Compaction, Failure, HostedTool, Request, Response, Usage, Wire

@@ -10,7 +10,7 @@ from dragoman.core import jsontext
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, ToolCall, ToolDeclaration, ToolResult
-from dragoman.transforms.tools import Flattened, flatten_call, flatten_result, freeform, functional, unflatten
+from dragoman.transforms.tools import Flattened, fit_kind, flatten_call, flatten_result, freeform, unflatten
 
 PLAIN = ProtocolLimits()
 RICH = ProtocolLimits(
@@ -134,7 +134,7 @@ def test_freeform(arguments: str, expected: str) -> None:
 
 
 def test_a_client_without_freeform_calls_gets_a_function() -> None:
-    assert functional(ToolCall("1", "p", "raw", "custom", "ns")) == ToolCall("1", "p", '{"input":"raw"}')
+    assert fit_kind(ToolCall("1", "p", "raw", "custom", "ns"), PLAIN) == ToolCall("1", "p", '{"input":"raw"}')
 
 
 def test_a_loaded_tool_that_is_its_own_namespace_keeps_its_name() -> None:

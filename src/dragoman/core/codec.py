@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core import jsontext
-from dragoman.core.conversation import RequestShape, decode_whole, encode_conversation
 from dragoman.core.credentials import Credential, MakeRefresh
 from dragoman.core.errors import WireError
 from dragoman.core.events import Event
+from dragoman.core.fold import RequestShape, decode_whole, encode_conversation
 from dragoman.core.hosted import HostedCodec
 from dragoman.core.losses import Losses, Spelling
 from dragoman.core.model import ExecutedCall, Failure, Request, Response, Wire

@@ -31,9 +31,8 @@ from msgspec import Raw, Struct
 from dragoman.core import jsontext
 from dragoman.core.caches import CachedDeclarations, LearningPace, cached_declarations, may_hold_key
 from dragoman.core.codec import Codec
-from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import PartlyReadBody
-from dragoman.core.fold import Fold
+from dragoman.core.fold import Fold, RequestShape
 from dragoman.core.jsontext import CUT, CUT_TEXT
 from dragoman.core.model import AnyTool, Wire
 from dragoman.memory.checkpoints import CacheEntry, Checkpoint

@@ -16,9 +16,18 @@ from msgspec.structs import astuple, replace
 from dragoman.core import jsontext
 from dragoman.core.caches import with_encoded_tools
 from dragoman.core.codec import Codec
-from dragoman.core.conversation import RequestShape, same_head
 from dragoman.core.errors import DragomanError
-from dragoman.core.fold import EncodedMessages, Fold, FoldRun, Restart, begin, end, feed
+from dragoman.core.fold import (
+    EncodedMessages,
+    Fold,
+    FoldRun,
+    RequestShape,
+    Restart,
+    begin,
+    end,
+    feed,
+    same_head,
+)
 from dragoman.core.jsontext import CUT, CUT_TEXT, TOO_DEEP
 from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Request, Wire

@@ -80,10 +80,6 @@ class IdentifyRun(FoldRun):
         ids, called = self.before.client_ids | self.ids, {**self.before.called, **self.called}
         return IdentifyState(ids, self.used.copy(), called, self.calls, self.marks)
 
-    def client_ids(self) -> set[str]:
-        """Ids of the calls so far, as the client sees them."""
-        return self.ids.union(self.before.client_ids)
-
     def feed(self, items: Sequence[Message], /) -> list[MessageFacts]:
         """Most messages have one part."""
         facts: list[MessageFacts] = []

@@ -79,7 +79,8 @@ class Ledger:
     @cached_property
     def client_ids(self) -> set[str]:
         """Of the calls so far, as the client sees them."""
-        return self._identified.client_ids() if self._identified else set()
+        run = self._identified
+        return run.ids.union(run.before.client_ids) if run else set()
 
     def estimate(self) -> Usage | None:
         """Input tokens, roughly: clients show a meter before the upstream has counted."""

@@ -312,8 +312,7 @@ class ResponseWriter:
             if self.observer:
                 self.observer(0, data)
             self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._connection.chunked else data)
-        if self._connection.full:
-            await self._connection.drain()
+        await self._connection.drain()
 
     def push(self, data: bytes) -> bool:
         """Like `piece`, without the wait; True where the caller should `drain` before the next one."""
@@ -335,8 +334,7 @@ class ResponseWriter:
         if self._connection.chunked:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
         self._connection.write(data)
-        if self._connection.full:
-            await self._connection.drain()
+        await self._connection.drain()
 
     def upgrade(self, max_size: int) -> WebSocket | None:
         """Switch to WebSocket, with messages of at most `max_size` bytes.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.fold import EncodedMessages, Fold, RequestShape
 from dragoman.core.losses import Losses
 from dragoman.core.model import HostedTool, Request, Text, ToolDeclaration, Wire
 from dragoman.core.model_profile import ModelProfile

@@ -286,16 +286,5 @@ _COUNTS_OF_A_ROUND = (
 )
 
 
-def encode_final_usage(usage: Usage, requests: Wire | None = None, rounds: Sequence[RoundUsage] = ()) -> Wire:
-    """The counts that the last event of a stream repeats."""
-    wire = encode_usage(usage, requests, rounds)
-    for name in _AT_THE_START:
-        wire.pop(name, None)
-    return wire
-
-
-_AT_THE_START = "cache_creation", "service_tier", "inference_geo", "speed"
-
-
 def encode_id(id: str) -> str:
     return id if id.startswith("msg_") else f"msg_{id or 'dragoman'}"

@@ -57,7 +57,6 @@ from dragoman.protocols.anthropic.errors import encode_error
 from dragoman.protocols.anthropic.hosted import count_requests, encode_search
 from dragoman.protocols.anthropic.parts import encode_citation, report_ranges
 from dragoman.protocols.anthropic.response import (
-    encode_final_usage,
     encode_id,
     encode_management,
     encode_reply_part,
@@ -256,7 +255,9 @@ class StreamEncoder:
         """Claude Code keeps the count of message_start where the last one is 0: a prompt that was read from
         the cache as a whole would count twice. So one of its tokens counts as read anew."""
         usage = event.usage or self._usage
-        wire = encode_final_usage(usage, requests, event.rounds)
+        wire = encode_usage(usage, requests, event.rounds)
+        for name in _AT_THE_START:
+            wire.pop(name, None)
         if self._usage.input > self._usage.cached and not wire["input_tokens"] and usage.cached:
             wire |= {"input_tokens": 1, "cache_read_input_tokens": usage.cached - 1}
         return wire
@@ -264,6 +265,7 @@ class StreamEncoder:
 
 _IN_DELTA = "stop_details", "container"
 _BESIDE_DELTA = "context_management", "input_transformations"
+_AT_THE_START = "cache_creation", "service_tier", "inference_geo", "speed"  # counts that are not repeated
 
 
 def _empty_block(part: AnyPart) -> Wire:

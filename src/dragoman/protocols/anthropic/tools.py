@@ -62,7 +62,11 @@ def encode_tools(
 @cached_by_tools
 def deferred(tools: tuple[AnyTool, ...], losses: Losses) -> frozenset[str]:
     """The names of the tools that the conversation must load."""
-    return frozenset([tool.name for tool in tools if isinstance(tool, ToolDeclaration) and tool.deferred])
+    names: set[str] = set()
+    for tool in tools:
+        if isinstance(tool, ToolDeclaration) and tool.deferred:
+            names.add(tool.name)
+    return frozenset(names)
 
 
 @cached_by_tools

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.fold import EncodedMessages, Fold, RequestShape
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire
 from dragoman.core.model_profile import ModelProfile

@@ -13,10 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.core.conversation import read_array
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, field_of, own
-from dragoman.core.fold import DecodeRun, Fold, FoldRun, Restart
+from dragoman.core.fold import DecodeRun, Fold, FoldRun, Restart, read_array
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citations
 from dragoman.core.model import (

@@ -5,9 +5,8 @@ The model stands in the URL, system text beside the conversation, and most setti
 
 from __future__ import annotations
 
-from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.fold import EncodedMessages, Fold, RequestShape
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Wire

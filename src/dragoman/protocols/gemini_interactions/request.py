@@ -6,9 +6,8 @@ also kept in the extras, so that they go back unchanged.
 
 from __future__ import annotations
 
-from dragoman.core.conversation import RequestShape
 from dragoman.core.fields import Fields, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.fold import EncodedMessages, Fold, RequestShape
 from dragoman.core.losses import Losses
 from dragoman.core.model import Request, Text, Wire
 from dragoman.core.model_profile import ModelProfile

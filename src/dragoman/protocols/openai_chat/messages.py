@@ -47,10 +47,10 @@ from dragoman.protocols.openai_chat.parts import (
     decode_images,
     decode_reasoning,
     encode_annotations,
-    encode_content,
     encode_part,
     encode_past_reasoning,
     encode_reasoning,
+    is_nothing,
 )
 from dragoman.protocols.openai_chat.wire import (
     NO_EXTRAS,
@@ -208,27 +208,18 @@ class _ChatWriter(FoldRun):
             self._write({"role": message.role if native else "system", **extras, **filled})
 
     def _add_user(self, message: Message) -> None:
-        """Results first, each a message of its own, then everything else."""
-        rest: list[AnyPart] = []
-        for part in message.parts:
-            if isinstance(part, ToolResult):
-                wire, shown = encode_result(part, self.fold.profile, self.losses)
-                self._write(wire)
-                if shown:
-                    self.shown = [*self.shown, *shown]
-            else:
-                rest.append(part)
-        if rest or not message.parts:
-            self._add_rest(message, rest)
-
-    def _flush(self) -> None:
-        if self.last == "tool":
-            self._answer_tools()
-        self._write({"role": "user", "content": [*self.shown]})
-        self.shown = ()
-
-    def _add_rest(self, message: Message, rest: Sequence[AnyPart]) -> None:
-        content = encode_content(rest, self.losses) if rest else ""
+        """Results first, each a message of its own, then everything else: a lone text as a string."""
+        rest: Sequence[AnyPart] = message.parts
+        if ToolResult in map(type, rest):
+            rest = self._add_results(rest)
+            if not rest:
+                return
+        content: str | list[Wire] = ""
+        only = rest[0] if len(rest) == 1 else None
+        if type(only) is Text and not (only.cache or is_native(only)):
+            content = only.text
+        elif rest:
+            content = [encode_part(part, self.losses) for part in rest if not is_nothing(part)]
         if self.shown:
             content = [*self.shown, *([text_part(content)] if isinstance(content, str) else content)]
             self.shown = ()
@@ -241,6 +232,25 @@ class _ChatWriter(FoldRun):
             if self.last == "tool":
                 self._answer_tools()
         self._write(wire)
+
+    def _add_results(self, parts: Sequence[AnyPart]) -> list[AnyPart]:
+        """The parts that are no results."""
+        rest: list[AnyPart] = []
+        for part in parts:
+            if isinstance(part, ToolResult):
+                wire, shown = encode_result(part, self.fold.profile, self.losses)
+                self._write(wire)
+                if shown:
+                    self.shown = [*self.shown, *shown]
+            else:
+                rest.append(part)
+        return rest
+
+    def _flush(self) -> None:
+        if self.last == "tool":
+            self._answer_tools()
+        self._write({"role": "user", "content": [*self.shown]})
+        self.shown = ()
 
     def _answer_tools(self) -> None:
         """Mistral answers 400 to it: "Unexpected role 'user' after role 'tool'"."""

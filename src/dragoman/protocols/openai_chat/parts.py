@@ -67,14 +67,6 @@ def decode_content(fields: Fields, losses: Losses) -> list[AnyPart]:
     return [decode_part(part, f"{where}[{i}]", losses) for i, part in enumerate(content)]
 
 
-def encode_content(parts: Iterable[AnyPart], losses: Losses) -> str | list[Wire]:
-    """The content of a user message: a lone text as a string, anything else as an array."""
-    parts = tuple(parts)
-    if len(parts) == 1 and type(parts[0]) is Text and not (is_native(parts[0]) or parts[0].cache):
-        return parts[0].text
-    return [encode_part(part, losses) for part in parts if not _is_nothing(part)]
-
-
 def decode_part(part: Any, where: str, losses: Losses) -> AnyPart:
     """Fast path: most parts are a text and nothing else."""
     text = part.get("text") if is_object(part) and len(part) == 2 and part.get("type") == "text" else None
@@ -138,7 +130,7 @@ def encode_part(part: AnyPart, losses: Losses) -> Wire:
             return text_part(f"[{type(part).__name__.lower()} left out]")
 
 
-def _is_nothing(part: AnyPart) -> bool:
+def is_nothing(part: AnyPart) -> bool:
     """Empty texts, and parts of other protocols, which their decoder reported."""
     match part:
         case Text():
@@ -337,32 +329,6 @@ def details_text(details: Any) -> str:
     entries: Iterable[Any] = details if is_array(details) else ()
     texts = [entry.get("text") or entry.get("summary") for entry in entries if is_object(entry)]
     return "".join([text for text in texts if type(text) is str])
-
-
-class StreamedDetails:
-    """`reasoning_details` of a stream: pieces with the same type and index are joined to one entry."""
-
-    def __init__(self) -> None:
-        self.entries: dict[str, Wire] = {}
-
-    def add(self, details: list[Any]) -> str:
-        """Store the pieces and return their readable text."""
-        for piece in details:
-            if is_object(piece):
-                key = f"{piece.get('type')} {piece.get('index', len(self.entries))}"
-                entry = self.entries.setdefault(key, {})
-                for name, value in piece.items():
-                    old = entry.get(name)
-                    if name in ("text", "summary") and isinstance(old, str) and isinstance(value, str):
-                        entry[name] = old + value
-                    elif value is not None or old is None:
-                        entry[name] = value
-        return details_text(details)
-
-    def settle(self) -> State:
-        """The state of all entries so far; later entries belong to the next reasoning part."""
-        entries, self.entries = self.entries, {}
-        return State(PROTOCOL_NAME, jsontext.dumps(list(entries.values())))
 
 
 def _own_details(state: State | None) -> list[Wire]:

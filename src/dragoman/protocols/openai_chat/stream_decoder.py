@@ -10,9 +10,6 @@ States of the decoder and what moves between them:
     open      --end of stream after status: finished--> ended   chat.qwen.ai; emits ResponseEnd
     open      --end of stream--> ended                          emits ResponseFailed: the stream was cut (G14)
     finished  --[DONE] or end of stream--> ended                emits ResponseEnd; a later error is ignored
-
-States of the parts (`OpenParts`): at most one of text, reasoning and refusal is open; it ends where another
-kind begins. Calls stay open until the end, because their pieces may be interleaved (G02).
 """
 
 from __future__ import annotations
@@ -27,8 +24,6 @@ from dragoman.core.errors import WireError
 from dragoman.core.events import (
     Event,
     PartDelta,
-    PartEnd,
-    PartStart,
     ResponseEnd,
     ResponseFailed,
     ResponseStart,
@@ -37,11 +32,10 @@ from dragoman.core.failures import truncated
 from dragoman.core.fields import describe, rows, whole_seconds, word_set
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Citation, Foreign, Reasoning, Refusal, Text, Wire
+from dragoman.core.model import Foreign, Wire
 from dragoman.protocols.openai import FILTER_FIELDS, without_alarms
 from dragoman.protocols.openai_chat.errors import decode_error
 from dragoman.protocols.openai_chat.parts import (
-    StreamedDetails,
     decode_citation,
     decode_images,
     reasoning_text,
@@ -55,7 +49,7 @@ from dragoman.protocols.openai_chat.response import (
     report_matched_stop,
     report_usage,
 )
-from dragoman.protocols.openai_chat.stream_calls import AssembledCall, CallAssembly, Piece
+from dragoman.protocols.openai_chat.stream_parts import REASONING, REFUSAL, TEXT, OpenParts
 from dragoman.protocols.openai_chat.wire import MATCHED_STOP, PROTOCOL_NAME, QUIET_CHOICE, QUIET_RESPONSE
 
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
@@ -349,112 +343,3 @@ def _list(value: Any, key: str) -> list[Any]:
     if not is_array(value):
         raise WireError(PROTOCOL_NAME, f"choices[0].delta.{key}", f"expected an array, got {describe(value)}")
     return value
-
-
-TEXT, REASONING, REFUSAL = Text(), Reasoning(), Refusal()
-
-
-class OpenParts:
-    """The parts of the reply so far. `flow`: the open text, reasoning or refusal; `index`: its index."""
-
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-        self._events: list[Event] = []
-        self._count = 0
-        self._sources: list[Citation] = []
-        self.flow: AnyPart | None = None
-        self.index = -1
-        self.calls = CallAssembly(losses)
-        self.details = StreamedDetails()
-        self.refused = False
-
-    def __bool__(self) -> bool:
-        """Whether the reply has any content."""
-        return self._count > 0 or bool(self.calls.calls)
-
-    def take(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
-
-    def say(self, kind: AnyPart, text: str) -> None:
-        """Add text to the open part of this kind, or open one."""
-        if not text:
-            return
-        if self.flow is not kind:
-            self._close_flow(opening=kind)
-            self._start(self.calls.waiting())
-            self.flow, self.index = kind, self._open(kind)
-            self.refused |= kind is REFUSAL
-            if self._sources:
-                self._emit_sources()
-        self._events.append(PartDelta(self.index, text))
-
-    def whole(self, part: AnyPart) -> None:
-        """A part that arrives in one piece."""
-        self._close_flow()
-        self._events.append(PartEnd(self._open(part)))
-
-    def cite(self, source: Citation) -> None:
-        """A citation belongs to the text that is open, or to the next one."""
-        self._sources.append(source)
-        if self.flow is TEXT:
-            self._emit_sources()
-
-    def call(self, piece: Piece) -> None:
-        """A call starts with its first arguments: only then is its name sure to be whole (G07, G08)."""
-        call, text, state = piece
-        if call.part >= 0:
-            if text:
-                self._events.append(PartDelta(call.part, text))
-            if state:
-                self._events.append(PartDelta(call.part, state=state))
-        elif call.name and call.pieces:
-            self._start([*self.calls.waiting(before=call), call])
-
-    def close(self, cut: bool) -> None:
-        """End every part; `cut`: calls whose arguments are not whole JSON are incomplete."""
-        self._close_flow()
-        self._start(self.calls.waiting())
-        for call in self.calls.calls:
-            if call.part >= 0:
-                self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
-            elif not call.name:
-                self.calls.report_nameless(call)
-        if self._sources:
-            self._losses.dropped(
-                "choices[0].delta.annotations", "The reply has no text that they could belong to.", "citation"
-            )
-
-    def _open(self, part: AnyPart) -> int:
-        index, self._count = self._count, self._count + 1
-        self._events.append(PartStart(index, part))
-        return index
-
-    def _start(self, calls: Iterable[AssembledCall]) -> None:
-        for call in calls:
-            self._close_flow()
-            call.part = self._open(call.as_part())
-            if text := "".join(call.pieces):
-                self._events.append(PartDelta(call.part, text))
-            if call.state:
-                self._events.append(PartDelta(call.part, state=call.state))
-
-    def _emit_sources(self) -> None:
-        if self.flow is TEXT:
-            self._events += [PartDelta(self.index, citation=source) for source in self._sources]
-            self._sources = []
-
-    def _close_flow(self, opening: AnyPart | None = None) -> None:
-        """The state of reasoning is complete when it ends; state without any text is a hidden part."""
-        state = self.details.settle() if self.details.entries and opening is not REASONING else None
-        if state and self.flow is not REASONING:
-            self._end_flow()
-            self.flow, self.index = REASONING, self._open(Reasoning(hidden=True))
-        if state:
-            self._events.append(PartDelta(self.index, state=state))
-        self._end_flow()
-
-    def _end_flow(self) -> None:
-        if self.flow is not None:
-            self._events.append(PartEnd(self.index))
-            self.flow = None

@@ -10,10 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core.conversation import RequestShape
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, field_of, own
-from dragoman.core.fold import EncodedMessages, Fold
+from dragoman.core.fold import EncodedMessages, Fold, RequestShape
 from dragoman.core.jsontext import is_array
 from dragoman.core.losses import Losses
 from dragoman.core.model import Compaction, Request, Settings, Text, Wire

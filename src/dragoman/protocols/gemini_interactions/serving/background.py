@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dragoman.core.codec import Frame
-from dragoman.core.conversation import decode_whole
+from dragoman.core.fold import decode_whole
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire

@@ -8,7 +8,7 @@ in OpenAI's SDKs: its stream ends with response.incomplete, whose response says 
 
 from __future__ import annotations
 
-from dragoman.core.conversation import decode_whole
+from dragoman.core.fold import decode_whole
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Failure, Wire

@@ -1,8 +1,11 @@
-"""Call assembly: which call a piece of a stream belongs to.
+"""The parts of a reply while they arrive, and which call a piece of a stream belongs to.
 
-OpenAI's rule: `index` identifies the call, and id and name come once, with the first piece. Servers leave the
-index out, send 0 for every call, count from 1 (G09: vercel/ai#18382, any-llm#1160), repeat id and name
-(G08: CLIProxyAPI#2926), or send the name last (G07: vercel/ai#14760). States of a call:
+At most one of text, reasoning and refusal is open; it ends where another kind begins. Calls stay open until
+the end, because their pieces may be interleaved (G02).
+
+OpenAI's rule for calls: `index` identifies the call, and id and name come once, with the first piece. Servers
+leave the index out, send 0 for every call, count from 1 (G09: vercel/ai#18382, any-llm#1160), repeat id and
+name (G08: CLIProxyAPI#2926), or send the name last (G07: vercel/ai#14760). States of a call:
 
     unnamed  --name--> named                        arguments are stored; nothing is emitted yet
     named    --first arguments, next call or end--> started    emits PartStart and the stored arguments
@@ -18,16 +21,152 @@ from typing import Any
 
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
+from dragoman.core.events import Event, PartDelta, PartEnd, PartStart
 from dragoman.core.fields import describe
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import CallKind, State, ToolCall, Wire
+from dragoman.core.model import AnyPart, CallKind, Citation, Reasoning, Refusal, State, Text, ToolCall, Wire
 from dragoman.protocols.openai_chat.calls import decode_call_state
+from dragoman.protocols.openai_chat.parts import details_text
 from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, QUIET_CALL
 
 _WHERE = "choices[0].delta.tool_calls"
 _KNOWN_ENTRY = QUIET_CALL | {"id", "function", "custom"}
 _KNOWN_INNER = QUIET_CALL | {"name", "input"}
+TEXT, REASONING, REFUSAL = Text(), Reasoning(), Refusal()
+
+
+class OpenParts:
+    """The parts of the reply so far. `flow`: the open text, reasoning or refusal; `index`: its index."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._events: list[Event] = []
+        self._count = 0
+        self._sources: list[Citation] = []
+        self.flow: AnyPart | None = None
+        self.index = -1
+        self.calls = CallAssembly(losses)
+        self.details = StreamedDetails()
+        self.refused = False
+
+    def __bool__(self) -> bool:
+        """Whether the reply has any content."""
+        return self._count > 0 or bool(self.calls.calls)
+
+    def take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def say(self, kind: AnyPart, text: str) -> None:
+        """Add text to the open part of this kind, or open one."""
+        if not text:
+            return
+        if self.flow is not kind:
+            self._close_flow(opening=kind)
+            self._start(self.calls.waiting())
+            self.flow, self.index = kind, self._open(kind)
+            self.refused |= kind is REFUSAL
+            if self._sources:
+                self._emit_sources()
+        self._events.append(PartDelta(self.index, text))
+
+    def whole(self, part: AnyPart) -> None:
+        """A part that arrives in one piece."""
+        self._close_flow()
+        self._events.append(PartEnd(self._open(part)))
+
+    def cite(self, source: Citation) -> None:
+        """A citation belongs to the text that is open, or to the next one."""
+        self._sources.append(source)
+        if self.flow is TEXT:
+            self._emit_sources()
+
+    def call(self, piece: Piece) -> None:
+        """A call starts with its first arguments: only then is its name sure to be whole (G07, G08)."""
+        call, text, state = piece
+        if call.part >= 0:
+            if text:
+                self._events.append(PartDelta(call.part, text))
+            if state:
+                self._events.append(PartDelta(call.part, state=state))
+        elif call.name and call.pieces:
+            self._start([*self.calls.waiting(before=call), call])
+
+    def close(self, cut: bool) -> None:
+        """End every part; `cut`: calls whose arguments are not whole JSON are incomplete."""
+        self._close_flow()
+        self._start(self.calls.waiting())
+        for call in self.calls.calls:
+            if call.part >= 0:
+                self._events.append(PartEnd(call.part, not (cut and call.is_broken())))
+            elif not call.name:
+                self.calls.report_nameless(call)
+        if self._sources:
+            self._losses.dropped(
+                "choices[0].delta.annotations", "The reply has no text that they could belong to.", "citation"
+            )
+
+    def _open(self, part: AnyPart) -> int:
+        index, self._count = self._count, self._count + 1
+        self._events.append(PartStart(index, part))
+        return index
+
+    def _start(self, calls: Iterable[AssembledCall]) -> None:
+        for call in calls:
+            self._close_flow()
+            extras = {PROTOCOL_NAME: call.shape}
+            call.part = self._open(ToolCall(call.id, call.name, kind=call.kind, where=_WHERE, extras=extras))
+            if text := "".join(call.pieces):
+                self._events.append(PartDelta(call.part, text))
+            if call.state:
+                self._events.append(PartDelta(call.part, state=call.state))
+
+    def _emit_sources(self) -> None:
+        if self.flow is TEXT:
+            self._events += [PartDelta(self.index, citation=source) for source in self._sources]
+            self._sources = []
+
+    def _close_flow(self, opening: AnyPart | None = None) -> None:
+        """The state of reasoning is complete when it ends; state without any text is a hidden part."""
+        state = self.details.settle() if self.details.entries and opening is not REASONING else None
+        if state and self.flow is not REASONING:
+            self._end_flow()
+            self.flow, self.index = REASONING, self._open(Reasoning(hidden=True))
+        if state:
+            self._events.append(PartDelta(self.index, state=state))
+        self._end_flow()
+
+    def _end_flow(self) -> None:
+        if self.flow is not None:
+            self._events.append(PartEnd(self.index))
+            self.flow = None
+
+
+class StreamedDetails:
+    """`reasoning_details` of a stream: pieces with the same type and index are joined to one entry."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Wire] = {}
+
+    def add(self, details: list[Any]) -> str:
+        """Store the pieces and return their readable text."""
+        for piece in details:
+            if is_object(piece):
+                key = f"{piece.get('type')} {piece.get('index', len(self.entries))}"
+                entry = self.entries.setdefault(key, {})
+                for name, value in piece.items():
+                    old = entry.get(name)
+                    if name in ("text", "summary") and isinstance(old, str) and isinstance(value, str):
+                        entry[name] = old + value
+                    elif value is not None or old is None:
+                        entry[name] = value
+        return details_text(details)
+
+    def settle(self) -> State:
+        """The state of all entries so far; later entries belong to the next reasoning part."""
+        entries, self.entries = self.entries, {}
+        return State(PROTOCOL_NAME, jsontext.dumps(list(entries.values())))
 
 
 class AssembledCall:
@@ -42,9 +181,6 @@ class AssembledCall:
         self.part = -1
         self.pieces: list[str] = []
         self.state: State | None = None
-
-    def as_part(self) -> ToolCall:
-        return ToolCall(self.id, self.name, kind=self.kind, where=_WHERE, extras={PROTOCOL_NAME: self.shape})
 
     def learn(self, id: str, name: str) -> None:
         """A name may come in pieces; a repeated name is not a piece."""
