@@ -266,7 +266,15 @@ class Exchange:
             if known is not None:
                 return known
         try:
-            return self._translate_bytes(body, model, stream, wire)
+            if isinstance(body, Body):
+                known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
+                if known is not None:
+                    return known
+                wire = body.wire
+            elif wire is None:
+                wire = read_body(body, self.client.name)
+            out = self._translate(with_cached_tools(wire), model, stream)
+            return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
         except TOO_DEEP:
             raise _too_deep(self.client) from None
 
@@ -296,18 +304,6 @@ class Exchange:
             body = Body(stripped, self.client.name, self._glance(stripped))
         return self._forward_bytes(body, model, stream)
 
-    def _translate_bytes(
-        self, body: bytes | Body, model: str | None, stream: bool | None, wire: Wire | None
-    ) -> bytes:
-        if isinstance(body, Body):
-            known = self._translate_known(body, model, stream) if type(body.outline) is Reading else None
-            if known is not None:
-                return known
-            wire = body.wire
-        elif wire is None:
-            wire = read_body(body, self.client.name)
-        return self._print(self._translate(with_cached_tools(wire), model, stream))
-
     def _override(self, wire: Wire, model: str | None) -> Wire:
         """A request that passes unchanged, but for what the operator decides."""
         plan = self._plan
@@ -328,10 +324,6 @@ class Exchange:
     def _glance(self, body: bytes) -> Wire | None:
         glance = self._plan.client.server.accounting.request
         return glance.read(body) if glance else None
-
-    def _print(self, out: Wire) -> bytes:
-        """The upstream's request as text; what was printed for an earlier request is not printed again."""
-        return jsontext.encode(with_encoded_tools(out, self._request.tools if self._request else ()))
 
     def _forward_bytes(self, body: Body, model: str | None, stream: bool | None) -> bytes:
         seen, data = body.glance, body.data

@@ -63,6 +63,7 @@ from dragoman.transforms.states import carrier
 from dragoman.transforms.tools import fit_kind, unflatten
 
 Declaration = ToolDeclaration | HostedTool | None
+_SIGNED = {"reasoning": Reasoning, "call": ToolCall}  # which parts a client's protocol signs
 
 
 class Restoration:
@@ -73,6 +74,7 @@ class Restoration:
         self.complete_calls = 0
         self.cut = False  # a part was left incomplete
         self.signs = ledger.client.signs if ledger.is_foreign else ""
+        self.signed = _SIGNED.get(self.signs)
         self._reasoning: list[Reasoning] = []  # what the next call's id must carry
         self._opening: list[Reasoning] = []  # the same, from before the text that the call will follow
         self._carried = ""  # the id of the last call, where thoughts travel in it
@@ -95,10 +97,11 @@ class Restoration:
         Without it Genkit throws, and an upstream of the client's protocol would refuse the part later on.
         `empty`: it says nothing; then reasoning is nothing to sign, and is left out.
         """
-        signed = self.signs
-        if signed == "reasoning" and type(part) is Reasoning and not part.hidden and not empty:
+        if type(part) is not self.signed:
+            return None
+        if type(part) is Reasoning and not part.hidden and not empty:
             return State(self._ledger.origin, "")
-        if signed == "call" and type(part) is ToolCall and part.kind == "function":
+        if type(part) is ToolCall and part.kind == "function":
             return State(self._ledger.origin, "", self._carried)
         return None
 
@@ -442,7 +445,7 @@ class Restorer(EventStage):
                 PartDelta(self._index, state=carried.state),
                 PartEnd(self._index),
             )
-        if part and not self._state and self._reply.signs:
+        if part and not self._state and type(part) is self._reply.signed:
             mark = self._reply.mark(part, empty=not self._text)
             if mark:
                 return (PartDelta(index, state=mark), PartEnd(index, complete))
@@ -456,7 +459,7 @@ class Restorer(EventStage):
         self._reply.cut |= not complete
         self._reply.complete_calls += complete
         owed = self._state if self._owes_state else None
-        if self._reply.signs and not self._state:
+        if self._reply.signed is ToolCall and not self._state:
             owed = self._reply.mark(call)
         if owed:
             return (PartDelta(self._index, state=owed), PartEnd(self._index, complete))

@@ -277,20 +277,16 @@ class StreamRelay:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
         self.usage: StreamUsage | None = None
         self.started = False
-        self.stream: ClientStream = self._open()
-
-    def _open(self) -> ClientStream:
-        attempt = self.attempt
-        stream = attempt.exchange.stream(framing=attempt.request.arrived.route.framing)
+        arrived = attempt.request.arrived
+        stream = attempt.exchange.stream(framing=arrived.route.framing)
+        self.stream: ClientStream = stream
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
             stream.observe = self.usage.feed
         if attempt.turn_writer:
-            return StoredStream(stream, attempt.turn_writer)
-        arrived = attempt.request.arrived
-        if arrived.admission and arrived.admission.is_budgeted:
-            return _budget(stream, attempt.request)
-        return stream
+            self.stream = StoredStream(stream, attempt.turn_writer)
+        elif arrived.admission and arrived.admission.is_budgeted:
+            self.stream = _budget(stream, attempt.request)
 
     async def run(self) -> RoundEnd:
         stream, request, last = self.stream, self.attempt.request.arrived, await self._play()
@@ -416,7 +412,8 @@ class StreamRelay:
         request = self.attempt.request.arrived
         self.started = True
         request.record.first_byte()
-        await self.keep_alive.settle()
+        if self.keep_alive.sending:
+            await self.keep_alive.sending
         if not request.writer.begun:
             await request.writer.begin(request.content_type, loss_header(request.record.losses))
 

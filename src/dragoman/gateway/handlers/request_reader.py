@@ -89,33 +89,34 @@ class RequestReader:
         sealed = seal.HINT in data and seal.is_in(data)
         if sealed and self._cut_ids:
             data = await self._cut_ids.restore(request.caller.id if request.caller else "", data)
-        body = self._parse(request, data) if len(data) <= LARGE else await self._parse_large(request, data)
+        # A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time
+        model = request.route.model or jsontext.guess_model(data)
+        forwards = self._forwards(request.client.name, model)
+        glance = request.protocol_server.accounting.request if forwards else None
+        if len(data) <= LARGE:
+            body = self._parse(request, data, glance)
+        else:
+            body = await self._parse_large(request, data, glance)
         body.sealed = sealed
         named = request.protocol_server.named_files
         if self._files and named and body.holds(named_files.HINT):
             body = await self._files.fill(body, named, request)
         return body
 
-    def _parse(self, request: GatewayRequest, data: bytes) -> Body:
-        client, glance = request.client, self._glance_for(request, data)
+    def _parse(self, request: GatewayRequest, data: bytes, glance: Glance[Any] | None) -> Body:
+        client = request.client
         if glance:
             return Body(data, client.name, self._look(request, glance, data))
         outline = self._memory.read(request.scope, client, data) if self._memory else None
         return Body(data, client.name, outline=outline)
 
-    async def _parse_large(self, request: GatewayRequest, data: bytes) -> Body:
-        client, glance = request.client, self._glance_for(request, data)
+    async def _parse_large(self, request: GatewayRequest, data: bytes, glance: Glance[Any] | None) -> Body:
+        client = request.client
         if glance:
             look = partial(self._look, request, glance)
             return await large_bodies.read(data, client, look, None, request.incoming)
         recall = partial(self._memory.read, request.scope) if self._memory else None
         return await large_bodies.read(data, client, None, recall, request.incoming)
-
-    def _glance_for(self, request: GatewayRequest, data: bytes) -> Glance[Any] | None:
-        """A glance is enough for a body that passes unchanged. A wrong guess of its model costs only time."""
-        model = request.route.model or jsontext.guess_model(data)
-        forwards = self._forwards(request.client.name, model)
-        return request.protocol_server.accounting.request if forwards else None
 
     def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Wire | None:
         if self._bodies is None or len(data) < SMALLEST:

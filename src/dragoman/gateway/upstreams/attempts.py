@@ -140,7 +140,11 @@ class Attempts:
             slot = await self._slots.enter(provider, record) if provider.max_concurrency else None
             record.tries += 1
             try:
-                return await self._attempt(request, target, resume, relay)
+                if target.surfaces:
+                    return await self._attempt_surfaces(request, target, resume, relay)
+                if request.arrived.recording:
+                    _note_attempt(request, target)
+                return await self._send(request, await self._translate(request, target), resume, relay)
             except AttemptFailed as error:
                 resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
@@ -173,17 +177,17 @@ class Attempts:
         # another account may answer now
         return None if target.shared and left and error.failure.kind in RESTS else wait
 
-    async def _attempt(self, request: RoutedRequest, target: Target, resume: bool, relay: Relay) -> RoundEnd:
-        """Translate the request, send it, and hand a successful answer to `relay`."""
-        if not target.surfaces:
-            _begin(request, target)
-            return await self._send(request, await self._translate(request, target), resume, relay)
+    async def _attempt_surfaces(
+        self, request: RoutedRequest, target: Target, resume: bool, relay: Relay
+    ) -> RoundEnd:
+        """The same at a provider that has several protocols."""
 
         def translate(at: Target) -> Awaitable[SurfaceRequest]:
             return self._translate(request, at)
 
         def send(translation: SurfaceRequest) -> Awaitable[RoundEnd]:
-            _begin(request, translation.target)
+            request.arrived.record.target = translation.target
+            _note_attempt(request, translation.target)
             return self._send(request, translation, resume, relay)
 
         return await attempt_surfaces(target, translate, send)
@@ -253,8 +257,7 @@ def _may_succeed_elsewhere(error: AttemptFailed) -> bool:
     return error.retry or error.failure.kind in _WORTH_FALLBACK
 
 
-def _begin(request: RoutedRequest, target: Target) -> None:
-    request.arrived.record.target = target
+def _note_attempt(request: RoutedRequest, target: Target) -> None:
     if recording := request.arrived.recording:
         recording.begin_attempt(target.provider.name, target.provider.protocol, target.model)
 
