@@ -95,7 +95,7 @@ def test_not_kept(text: str) -> None:
 @pytest.mark.parametrize("kind", ["mcp", "other"])
 def test_what_may_hold_a_key_is_forgotten(kind: Any) -> None:
     first = kept('[{"authorization": "secret"}]', ToolDeclaration("f"), HostedTool(kind))
-    assert not first.cache.results
+    assert not first.cache
     body = read('[{"authorization": "secret"}]')
     assert again(body) is body
 
@@ -137,7 +137,7 @@ def test_an_error_is_no_answer() -> None:
     for _ in range(2):
         with pytest.raises(WireError):
             decoded(tools, Losses())
-    assert not tools.cache.results
+    assert not tools.cache
 
 
 def test_printed_once_and_private_to_each() -> None:
@@ -163,7 +163,7 @@ def test_memory_is_bounded() -> None:
     tools = kept('["f"]')
     for i in range(1000):
         decoded(tools, Losses(), str(i))
-    assert len(tools.cache.results) <= 32
+    assert len(tools.cache) <= 32
     assert isinstance(decoded(tools, Losses(), "7"), CachedTools)
 
 

@@ -277,16 +277,20 @@ class StreamRelay:
         self.attempt, self.reply, self.keep_alive = attempt, reply, keep_alive
         self.usage: StreamUsage | None = None
         self.started = False
+        self.stream: ClientStream = self._open()
+
+    def _open(self) -> ClientStream:
+        attempt = self.attempt
         arrived = attempt.request.arrived
         stream = attempt.exchange.stream(framing=arrived.route.framing)
-        self.stream: ClientStream = stream
         if isinstance(stream, ForwardedStream):  # it is not decoded, so its usage is read from the bytes
             self.usage = StreamUsage(attempt.exchange.upstream.name)
             stream.observe = self.usage.feed
         if attempt.turn_writer:
-            self.stream = StoredStream(stream, attempt.turn_writer)
-        elif arrived.admission and arrived.admission.is_budgeted:
-            self.stream = _budget(stream, attempt.request)
+            return StoredStream(stream, attempt.turn_writer)
+        if arrived.admission and arrived.admission.is_budgeted:
+            return _budget(stream, attempt.request)
+        return stream
 
     async def run(self) -> RoundEnd:
         stream, request, last = self.stream, self.attempt.request.arrived, await self._play()
