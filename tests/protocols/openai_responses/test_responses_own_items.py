@@ -203,3 +203,28 @@ def test_what_others_do_not_understand_breaks_no_turn():
         "Text",
         "ToolCall",
     ]
+
+
+def test_a_function_call_to_a_custom_tool_keeps_its_id():
+    """Servers that know functions alone answer so, and a stream has shown the id already."""
+    exchange = dragoman.Exchange("openai-responses", "openai-responses", images="summary")
+    tool = {"type": "custom", "name": "note", "description": "x"}
+    exchange.request({"model": "m", "input": "x", "tools": [tool]})
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c",
+        "name": "note",
+        "arguments": '{"input":"x"}',
+    }
+    reply = exchange.response({"id": "r", "model": "m", "status": "completed", "output": [call]})
+    assert reply["output"] == [
+        {
+            "id": "fc_1",
+            "status": "completed",
+            "type": "custom_tool_call",
+            "call_id": "c",
+            "name": "note",
+            "input": "x",
+        }
+    ]

@@ -278,7 +278,8 @@ def encode_item(part: AnyPart, id: str, losses: Losses) -> Wire | None:
             return encode_message([part], id, losses) if said else None
         case ToolCall():
             item = encode_call(part, losses)
-            return item if is_native(part) else {"id": id, "status": "completed", **item}
+            known = own(part.extras, PROTOCOL_NAME).get("type", item["type"]) if is_native(part) else ""
+            return item if known == item["type"] else {"id": id, "status": "completed", **item}
         case Reasoning():
             encrypted, native = seal_state(part.state, PROTOCOL_NAME) if part.state else "", is_native(part)
             if not (part.text or encrypted or native):
