@@ -177,8 +177,8 @@ def test_what_was_found_and_read_is_the_same_in_the_next_request(client: str) ->
     shelf, (path, body) = Shelf(), path_and_body(client, False)
     body["tools"] = [*body["tools"], FETCHES[client]]
     with running(shelf) as shelf.url:
-        read = ("web_fetch", f'{{"url":"{shelf.url}/rivers"}}')  # without spaces, as clients print it
-        search = ("web_search", '{"query":"rivers"}')
+        read = ("web_fetch", f'{{"url": "{shelf.url}/rivers"}}')  # clients print it without the space
+        search = ("web_search", '{"query": "rivers"}')
         steps = (calls_of("openai-chat", search), calls_of("openai-chat", read))
         model = Canned(*steps, text_of("openai-chat", "Long."), text_of("openai-chat", "Yes."))
         host = shelf.url.removeprefix("http://")

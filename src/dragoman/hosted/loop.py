@@ -142,9 +142,12 @@ async def _always() -> bool:
 
 
 class _BegunCall(Struct, frozen=True):
+    """`arguments`: as a later request brings them back, so that the upstream's cache finds the call again."""
+
     shown: HostedCall
     round: int
     began: float  # on the monotonic clock
+    arguments: str = ""
 
 
 class HostedRun(RoundHooks):
@@ -354,7 +357,9 @@ class HostedRun(RoundHooks):
 
     def _as_said(self, part: AnyPart) -> AnyPart:
         begun = self._begun.get(part.id) if isinstance(part, ToolCall) else None
-        return replace(part, id=begun.shown.id) if begun else part  # type: ignore[call-overload]
+        if begun is None:
+            return part
+        return replace(part, id=begun.shown.id, arguments=begun.arguments)  # type: ignore[call-overload]
 
     async def _leave(
         self,
@@ -402,11 +407,15 @@ class HostedRun(RoundHooks):
             return ()
         id, kind = self._new_id(), offered.tool.kind
         hosted = HostedCall(id, kind, offered.known, call.arguments, offered.server)
-        self._begun[call.id] = _BegunCall(hosted, self._round, time.perf_counter())
+        items, arguments = self._codec.encode_call(hosted), call.arguments
+        for item in items:
+            past = self._codec.decode(item)
+            arguments = past.arguments if past and past.step in ("call", "both") else arguments
+        self._begun[call.id] = _BegunCall(hosted, self._round, time.perf_counter(), arguments)
         self._running.start(id, self._work(call))
         if self._codec.replaces_call and not self.streams:
             return ()
-        return [self._part(item) for item in self._codec.encode_call(hosted)]
+        return [self._part(item) for item in items]
 
     def _work(self, call: ToolCall) -> Work:
         async def execute() -> HostedResult:
