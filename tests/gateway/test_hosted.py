@@ -24,6 +24,7 @@ from gateway.hosted_stand import (
     ASKED,
     CLIENTS,
     MINE,
+    PAGE,
     SEARCHED,
     SSE,
     TOOL,
@@ -257,6 +258,17 @@ def test_a_failure_in_a_later_round() -> None:
     frames = frames_of(got.body)
     assert (got.status, frames[0]["type"], frames[-1]["type"]) == (200, "message_start", "error")
     assert frames[-1]["error"]["message"] == "no"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_texts_of_two_rounds_are_two_paragraphs(stream: bool) -> None:
+    """A client of Chat gets them as one text, and citations point into it."""
+    rounds = calls(SEARCHED, stream=stream, text="Let me look."), says(f"It is [mild]({PAGE}).", stream)
+    got = asked("openai-chat", Canned(*rounds), Search(), stream=stream)
+    text = f"Let me look.\n\nIt is [mild]({PAGE})."
+    assert got.text("openai-chat") == text
+    place = text.index("[")
+    assert b'"start_index":%d,"end_index":%d' % (place, len(text) - 1) in got.body
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -136,6 +136,7 @@ class HostedCodec(Struct, frozen=True):
     how many calls the client allows in one reply. `quotes`: a citation has the words of its source, and no
     range. `words`: what other models may read instead of a part. `pauses`: the client sends a reply back that
     a limit has ended. `forgets`: its clients may echo no more of a reply than its text and its calls.
+    `joins_texts`: they read the texts of all rounds as one.
     """
 
     hints: tuple[bytes, ...] = ()
@@ -152,3 +153,4 @@ class HostedCodec(Struct, frozen=True):
     quotes: bool = False
     pauses: bool = False
     forgets: bool = False
+    joins_texts: bool = False

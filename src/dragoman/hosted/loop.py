@@ -175,6 +175,7 @@ class HostedRun(RoundHooks):
         self._stem, self._ids = token_hex(8), 0
         self._round = 0
         self.may_go_on: Callable[[], Awaitable[bool]] = _always  # whether another round is allowed
+        self.separator = "\n\n" if self._codec.joins_texts else ""
         self.streams = False  # the client gets a stream, which shows calls while they run
         self.losses = offers.losses
         self.counts = Counter[HostedKind]()  # calls that gave a result

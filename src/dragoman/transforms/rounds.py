@@ -42,7 +42,10 @@ class RoundEnd(Struct, frozen=True):
 
 
 class RoundHooks:
-    """What whoever runs the rounds decides of their parts; here: all pass as they are."""
+    """What whoever runs the rounds decides of their parts; here: all pass as they are. `separator`: what
+    stands between the texts of two rounds."""
+
+    separator = ""
 
     def begin_round(self) -> None:
         """A round begins; it may be the same one again, of which nothing went out."""
@@ -70,11 +73,13 @@ class RoundJoiner:
         self._count = 0  # parts that passed
         self._leading: list[AnyPart] = []  # that come before those of the first round
         self._seen: list[Event] = []  # of this round
+        self._said = self._said_before = ""  # the last text that passed; the last of the rounds before
         self._index = -1  # under which the open part passes; -1: it is withheld
 
     def begin_round(self) -> None:
         self._seen = []
         self._hooks.begin_round()
+        self._said_before = self._said
         if not self.is_begun:
             self._count = self.calls = 0
 
@@ -88,8 +93,9 @@ class RoundJoiner:
                 if type(part) is ToolCall and self._hooks.withholds(part):
                     self._index = -1
                     return ()
+                separated = self._separate(part)
                 self._index, self._count = self._count, self._count + 1
-                return (PartStart(self._index, part),)
+                return (*separated, PartStart(self._index, part))
             case PartEnd():
                 return self._end_part(event)
             case ResponseStart():
@@ -111,9 +117,20 @@ class RoundJoiner:
                 return [event for each in shown for event in self.add(each)]
             self.calls += part.complete
         ended = PartEnd(index, event.complete)
-        if not isinstance(part, Text) or part.citations:
+        if not isinstance(part, Text):
+            return (ended,)
+        self._said = part.text
+        if part.citations:
             return (ended,)
         return (*(PartDelta(index, citation=citation) for citation in self._hooks.cite(part.text)), ended)
+
+    def _separate(self, part: AnyPart) -> Sequence[Event]:
+        """What stands before the first text of a round."""
+        before, separator = self._said_before, self._hooks.separator
+        if not before or not separator or type(part) is not Text:
+            return ()
+        self._said_before = ""
+        return () if before[-1].isspace() else self.add(Text(separator))
 
     def _last_part(self, end: PartEnd) -> AnyPart:
         """The part that just ended: parts come in a row."""

@@ -28,7 +28,9 @@ from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME
 from dragoman.serving.protocol import Protocol
 
 CLIENT_LIMITS = ProtocolLimits(
-    hosted=HostedCodec(hints=(b'"web_search', b":web_search", b'"browser_search'), forgets=True),
+    hosted=HostedCodec(
+        hints=(b'"web_search', b":web_search", b'"browser_search'), forgets=True, joins_texts=True
+    ),
     schema_field="function.parameters",
     call_id_length=40,
     custom_tools=True,
