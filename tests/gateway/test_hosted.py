@@ -14,6 +14,7 @@ import pytest
 
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError
+from dragoman.core.model import ToolCall
 from dragoman.gateway.config import load
 from dragoman.gateway.observability.redaction import secrets_of
 from dragoman.gateway.upstreams.retry_policy import RetryPolicy
@@ -269,6 +270,30 @@ def test_texts_of_two_rounds_are_two_paragraphs(stream: bool) -> None:
     assert got.text("openai-chat") == text
     place = text.index("[")
     assert b'"start_index":%d,"end_index":%d' % (place, len(text) - 1) in got.body
+
+
+SILENT = {
+    "a call of the client": [("mine",)],
+    "both": [("web_search", "mine")],
+    "one after the other": [("web_search",), ("mine",)],
+    "a search, and no answer": [("web_search",), ()],
+    "nothing": [()],
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("case", SILENT)
+def test_a_stream_without_text(case: str, client: str) -> None:
+    """Nothing may go out before the end of the last round."""
+    arguments = {"web_search": SEARCHED[1], "mine": "{}"}
+    rounds = [
+        calls(*((name, arguments[name]) for name in names), stream=True, text="") for names in SILENT[case]
+    ]
+    tools = {"tools": [*TOOL[client].get("tools", []), MINE[client]]}
+    got = asked(client, Canned(*rounds), Search(), stream=True, **tools)
+    assert got.status == 200
+    called = [part.name for part in got.response(client).parts if isinstance(part, ToolCall)]
+    assert called == ["mine"] * any("mine" in names for names in SILENT[case])
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -137,6 +137,7 @@ class StreamedRounds:
         reply = self.reply
         await reply.settle()
         if out:
+            await self._open_stream()
             reply.busy = True  # the ticker must not write between
             await reply.writer.piece(reply.renumber(out) if reply.events else out)
             reply.busy, reply.quiet = False, 0
@@ -157,9 +158,19 @@ class StreamedRounds:
     async def _close(self, last: bytes) -> None:
         reply = self.reply
         await reply.settle()
+        await self._open_stream()
         reply.busy = True
         reply.fail = None
         await reply.writer.end(reply.renumber(last) if reply.events and last else last)
+
+    async def _open_stream(self) -> None:
+        """Where clients see no executed calls, rounds may end before anything has gone out."""
+        if not self._joiner.is_begun:
+            self.begin()
+            self._request.record.first_byte()
+        if not self.reply.writer.begun:
+            request = self._request
+            await request.writer.begin(request.content_type, loss_header(request.record.losses))
 
     def _accept(self, out: bytes) -> bytes:
         return self.stored.accept(out) if self.stored else out
