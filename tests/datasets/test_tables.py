@@ -167,6 +167,19 @@ def test_a_wrong_row_is_a_value(value: Any, source: str) -> None:
     assert not (row.error or "").startswith("internal")
 
 
+def test_a_map_with_a_key_twice_is_the_error_of_its_row() -> None:
+    pairs = [[("role", "user"), ("content", "Hello")]]
+    kind = pa.list_(pa.map_(pa.string(), pa.string()))
+    table = pa.table({"messages": pa.array([pairs, [pairs[0] * 2], None], kind)})
+    made = translate(table, "openai-chat", "anthropic")
+    assert made["body"][0].as_py() == {"messages": [{"role": "user", "content": "Hello"}]}
+    assert made["error"].to_pylist() == [
+        None,
+        "openai-chat: messages[0]: expected an object, got an array",
+        "openai-chat: messages: expected a conversation, got null",
+    ]
+
+
 def test_the_report_counts_and_names_rows() -> None:
     table = pa.table({"name": [f"row {i}" for i in range(20)], "body": TEXTS})
     found = report(table, "openai-chat", "anthropic", "body", id="name")

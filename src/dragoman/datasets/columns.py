@@ -79,7 +79,17 @@ def _values(column: Column) -> list[Any]:
         return column.cast(pa.large_binary() if kind == pa.large_string() else pa.binary()).to_pylist()
     if is_text(kind):
         return column.to_pylist()
-    return [_without_nulls(value) for value in column.to_pylist(maps_as_pydicts="strict")]
+    try:
+        return [_without_nulls(value) for value in column.to_pylist(maps_as_pydicts="strict")]
+    except KeyError:  # a map that holds a key twice, is the error of its row alone
+        return [_without_nulls(_of_maps(value)) for value in column]
+
+
+def _of_maps(value: Any) -> Any:
+    try:
+        return value.as_py(maps_as_pydicts="strict")
+    except KeyError:
+        return value.as_py()  # lists of pairs, where objects are expected
 
 
 def _plain(kind: DataType) -> DataType:
