@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dragoman import AuthenticationError, ConfigError, Provider, tool
+from dragoman import AuthenticationError, ConfigError, Provider, Tool, tool
 from dragoman.datasets import generate
 
 PROMPTS = ["Hello", "", '[{"role": "user", "content": "Hi there"}]', "[[fault: 400]]", "[1, 2]"]
@@ -46,6 +46,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "prompts": {"table": pa.table({"prompt": ["a", "c"]})},
     "model": {"model": "demo:other"},
     "settings": {"temperature": 1.0},
+    "tools": {"tools": [Tool("f", "Another description.", {"type": "object"})]},
 }
 
 
@@ -56,6 +57,7 @@ def test_a_checkpoint_belongs_to_its_prompts_model_and_settings(other: Any, tmp_
         "table": pa.table({"prompt": ["a", "b"]}),
         "model": "demo:any",
         "temperature": 0.5,
+        "tools": [Tool("f", "A description.", {"type": "object"})],
         "checkpoint": tmp_path / "replies.jsonl",
     }
     first = generate(**asked)["content"].to_pylist()

@@ -17,6 +17,7 @@ from dragoman.client.batch_files import PromptLine, ReplyFile, reply_row
 from dragoman.client.many import BatchOptions, PromptBatch, RateLimit
 from dragoman.client.messages import Prompt, messages_of
 from dragoman.client.providers import Model
+from dragoman.client.tools import declare_tool, tools_of
 from dragoman.core import jsontext
 from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.datasets.columns import LOSS, Table, conversation_type, pa, rows_of
@@ -72,7 +73,8 @@ def generate_with(
     if len({*names}) < len(names):
         raise ConfigError(f"two rows have the same {options.get('id', 'id')}: it cannot name a row")
     prompts = {name: row[column] for name, row in zip(names, rows_of(arrow, (column,)), strict=True)}
-    keys = {name: key_of(prompt, model, options) for name, prompt in prompts.items()}
+    settings = settings_of(model, options)
+    keys = {name: key_of(prompt, settings) for name, prompt in prompts.items()}
     rows = wait_for(_replies(batch, prompts, keys, options))
     kept = {name: arrow.column(name) for name in arrow.schema.names if name != column and name not in COLUMNS}
     return table_like(arrow, kept | reply_columns([rows[name] for name in names]))
@@ -83,14 +85,21 @@ def reply_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: pa.array([row.get(name) for row in values], kind) for name, kind in COLUMNS.items()}
 
 
-def key_of(asked: Any, model: str | Model, options: Mapping[str, Any]) -> str:
+def settings_of(model: str | Model, options: Mapping[str, Any]) -> str:
+    """All that a reply depends on beside its prompt. Of tools that is what the model is told of them."""
+    settings = {name: value for name, value in options.items() if name not in _BESIDE}
+    if tools := settings.get("tools"):
+        settings["tools"] = [declare_tool(each) for each in tools_of(tools)]
+    return repr((str(model), [(name, repr(value)) for name, value in sorted(settings.items())]))
+
+
+def key_of(asked: Any, settings: str) -> str:
     """The same for what is asked of the same model with the same settings."""
-    settings = sorted((name, repr(value)) for name, value in options.items() if name not in _BESIDE)
-    return blake2s(repr((asked, str(model), settings)).encode(errors="replace")).hexdigest()[:32]
+    return blake2s(repr((asked, settings)).encode(errors="replace")).hexdigest()[:32]
 
 
 _BESIDE = (  # what changes no reply
-    *("id", "checkpoint", "retry_failed", "tools"),
+    *("id", "checkpoint", "retry_failed"),
     *("concurrency", "requests_per_minute", "tokens_per_minute", "progress", "timeout", "tries"),
 )
 

@@ -177,7 +177,7 @@ class _Generate:
 
     def __call__(self, table: Any) -> Any:
         from dragoman.datasets.columns import pa
-        from dragoman.datasets.generation import generate_with, key_of
+        from dragoman.datasets.generation import generate_with, key_of, settings_of
 
         pieces: list[Any] = []
         for start in range(0, max(table.num_rows, 1), _PIECE):
@@ -185,7 +185,7 @@ class _Generate:
             options: Any = dict(self._options)
             if self._folder:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                key = key_of(piece.to_pylist(), self._model, options)
+                key = key_of(piece.to_pylist(), settings_of(self._model, options))
                 options["checkpoint"] = self._folder / f"{key}.jsonl"
             pieces.append(generate_with(piece, self._model, self._column, options, self._limits))
         return pa.concat_tables(pieces)
