@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,7 +90,8 @@ def test_check_names_all_mistakes_at_once(run: Any):
 def test_check_names_a_model_that_nobody_answers_for(run: Any):
     result = run("check", file='[models]\na = "groq:x"\nb = ["groq:y", "demo:z"]\n')
     assert result.exit_code == 1
-    assert result.stderr == "a cannot be served: groq:x lack their keys\n"
+    assert result.stderr == "a cannot be served: groq:x has no key. Set GROQ_API_KEY.\n"
+    assert "no mistakes" not in result.stdout
 
 
 def test_check_names_models_without_a_price_for_keys_with_dollars(run: Any):
@@ -99,8 +101,94 @@ def test_check_names_models_without_a_price_for_keys_with_dollars(run: Any):
     )
     result = run("check", file=near + rows + '[keys.ann]\nkey = "k"\nusd_per_day = 1\n')
     assert result.exit_code == 1
-    problem = "no key with a budget in dollars may use it: the price of near:x is not known"
-    assert result.stderr == f"a: {problem}\n"
+    problem = "no key with a budget in dollars may use it, because nobody knows the price of near:x"
+    assert result.stderr.startswith(f"a: {problem}. Write a = {{ to = …, price = {{ input = ")
+    assert result.stderr.count("\n") == 1
+
+
+LIMITED = """
+[keys.ann]
+key = "hush"
+models = ["a", "b-*"]
+usd_per_month = 20
+expires = 2027-01-31
+[keys.ann.budgets."b-*"]
+tokens_per_day = 1000
+[keys.ben]
+key = "also-hush"
+[hosted.web_search]
+backend = "searxng"
+url = "http://127.0.0.1:8888"
+[hosted.web_fetch]
+"""
+
+
+def test_check_prints_keys_and_hosted_tools(run: Any):
+    result = run("check", file=LIMITED)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[3:] == [
+        "key          ann: models a b-*, $20 a month, b-*: 1000 tokens a day, until 2027-02-01 00:00 UTC",
+        "key          ben: no limit",
+        "hosted       web_search by searxng at http://127.0.0.1:8888",
+        "hosted       web_fetch of public addresses",
+    ]
+
+
+# What `serve` would refuse only after it listens -> the message, without the file
+AT_START = {
+    "an unknown backend": (
+        '[hosted.web_search]\nbackend = "serxng"',
+        ":1: hosted.web_search: Unknown search backend 'serxng'. Did you mean 'searxng'?",
+    ),
+    "a backend without its address": (
+        '[hosted.web_search]\nbackend = "searxng"',
+        ':1: hosted.web_search: SearXNG needs url, its address, such as "http://127.0.0.1:8888"',
+    ),
+    "a backend without its key": (
+        '[hosted.web_search]\nbackend = "brave"',
+        ':1: hosted.web_search: Brave needs api_key, such as "env:BRAVE_API_KEY"',
+    ),
+    "a server that nobody describes": (
+        '[hosted.web_search]\nbackend = "mcp:foo"',
+        ":1: hosted.web_search: There is no MCP server 'foo'. Describe it in [hosted.mcp.servers.foo].",
+    ),
+    "a certificate that is not there": (
+        '[server]\ntls_cert = "a.pem"\ntls_key = "b.pem"',
+        ":2: server.tls_cert: tls_cert and tls_key cannot be used: no such file or directory",
+    ),
+    "a log in a folder that is not there": (
+        '[log]\nfile = "no/x.log"',
+        ":2: log.file: There is no folder no.",
+    ),
+    "recordings that are a folder": (
+        '[inspector]\nenabled = true\nkeep = 9\npath = "."',
+        ":4: inspector.path: That is a folder. Name a file.",
+    ),
+}
+
+
+@pytest.mark.parametrize("file, problem", AT_START.values(), ids=AT_START)
+def test_check_finds_what_a_start_would_refuse(run: Any, file: str, problem: str):
+    result = run("check", file=file)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"dragoman: dragoman.toml{problem}\n"
+
+
+def test_check_says_that_mcp_needs_its_extra(run: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = run("check", file="[hosted.mcp]\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "dragoman: dragoman.toml:1: hosted.mcp: mcp is not installed: python -m pip "
+    )
+
+
+def test_check_fails_beside_a_file_that_is_not_trusted(run: Any):
+    Path("dragoman.toml").write_text("this = is not [toml")
+    result = run("check")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("dragoman.toml is not trusted\n")
+    assert "use it with `dragoman trust` or --config dragoman.toml" in result.stderr
 
 
 @pytest.mark.parametrize("host, code", [("127.0.0.1", 0), ("0.0.0.0", 1)])

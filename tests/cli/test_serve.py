@@ -67,7 +67,7 @@ def test_it_says_who_has_a_key_and_never_the_key(tmp_path: Path):
         assert re.search(r"provider +groq: .*, key found", printed)
         assert re.search(r"provider +mistral: .*, no key: MISTRAL_API_KEY is not set", printed)
         assert re.search(r"model +fast → groq:x", printed)
-        assert "slow cannot be served: together:y lack their keys" in printed
+        assert "slow cannot be served: together:y has no key. Set TOGETHER_API_KEY." in printed
         assert "hush" not in printed
         assert (status(url), status(url, "wrong")) == (401, 401)
 
@@ -208,6 +208,16 @@ REFUSALS: dict[str, tuple[tuple[str, ...], dict[str, str], str]] = {
         "Refusing to listen on 0.0.0.0 without client keys",
     ),
     "a mistake in a variable": ((), {"DRAGOMAN_SERVER__GRACE": "x"}, "DRAGOMAN_SERVER__GRACE: expected a"),
+    "an option that needs another setting": (
+        ("--inspect",),
+        KEY,
+        "dragoman: --inspect: With keys, the inspector",
+    ),
+    "a search backend that is none": (
+        (),
+        {"DRAGOMAN_HOSTED__WEB_SEARCH__BACKEND": "serxng"},
+        "hosted.web_search: Unknown search backend 'serxng'. Did you mean 'searxng'?",
+    ),
     "an address that is not ours": (("--host", "192.0.2.1"), KEY, "cannot listen on 192.0.2.1"),
     "a host that is none": (("--host", "no such host"), KEY, "cannot listen on no such host"),
 }

@@ -56,7 +56,7 @@ def command(options: ServeOptions) -> None:
         inspector__enabled=options.inspect or None,
     )
     workers = options.workers
-    settings = _without_itself(load())
+    settings = _without_itself(load(starting=True))
     if settings.inspector.enabled and workers > 1 and not settings.inspector.keep:
         raise click.UsageError(
             "with several workers the inspector needs a file that they share: set inspector.keep "

@@ -3,6 +3,7 @@ installed."""
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import click
@@ -10,9 +11,11 @@ import click
 from dragoman import __version__
 from dragoman.cli.agents import AGENTS, AgentProgram, command_line
 from dragoman.cli.settings import file_in_force
+from dragoman.core import jsontext
 from dragoman.gateway.config import Config
+from dragoman.gateway.config.models import ModelRow
 from dragoman.gateway.upstreams.routing import DEMO, Target, UnknownModel, find_provider, names, route
-from dragoman.profiles import ProviderSettings
+from dragoman.profiles import ProviderSettings, known
 
 _WIDTH = 12
 _SHORT = 16  # characters of a key
@@ -21,9 +24,9 @@ _SHORT = 16  # characters of a key
 def welcome(config: Config, url: str, workers: int) -> str:
     many = f", {workers} workers" if workers > 1 else ""
     where = f"dragoman {__version__} listens on {click.style(url, bold=True)} ({access(config)}{many})"
-    file = _row("config", file_in_force(config))
+    file = label("config", file_in_force(config))
     problems = [*weak_keys(config), *list_unserved(config), *list_unpriced(config)]
-    connect = [*_agents(config, url), _row("SDKs", sdk_variables(url))]
+    connect = [*_agents(config, url), label("SDKs", sdk_variables(url))]
     return "\n".join([where, file, *list_served(config), *problems, "", *connect, ""])
 
 
@@ -37,17 +40,26 @@ def list_served(config: Config) -> list[str]:
     if not config.providers:
         provider = ["No API key found. The built-in demo model answers (scripted, and it does call tools)."]
     else:
-        provider = [_row("provider", f"{name}: {_key(of)}") for name, of in config.providers.items()]
-    return provider + [_row("model", f"{row.pattern} → {row}") for row in config.models]
+        provider = [label("provider", f"{name}: {_key(of)}") for name, of in config.providers.items()]
+    return provider + [label("model", f"{row.pattern} → {row}") for row in config.models]
 
 
 def list_unserved(config: Config) -> list[str]:
     """Models whose providers all lack their key."""
     return [
-        f"{row.pattern} cannot be served: {row} lack their keys"
+        f"{row.pattern} cannot be served: {row} has no key. Set {' or '.join(_key_variables(row))}."
         for row in config.models
         if not any(find_provider(config, target.provider) for target in row.targets)
     ]
+
+
+def _key_variables(row: ModelRow) -> list[str]:
+    """A target names a known provider that needs a key: any other has one, or is a mistake."""
+    return list(dict.fromkeys(known()[target.provider].key_env for target in row.targets))
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else jsontext.dumps(name)
 
 
 def list_unpriced(config: Config) -> list[str]:
@@ -55,7 +67,9 @@ def list_unpriced(config: Config) -> list[str]:
     if not any(each.allowance.counts_dollars for each in config.named_keys):
         return []
     return [
-        f"{row.pattern}: no key with a budget in dollars may use it: the price of {row} is not known"
+        f"{row.pattern}: no key with a budget in dollars may use it, because nobody knows the price of {row}."
+        f" Write {_toml_key(row.pattern)} = {{ to = …, price = {{ input = …, output = … }} }}, in dollars "
+        "for a million tokens."
         for row in config.models
         if "*" not in row.pattern and not any(target.price for target in _targets(config, row.pattern))
     ]
@@ -90,7 +104,7 @@ def _agents(config: Config, url: str) -> list[str]:
     """A command for each agent on the PATH, with names that this configuration serves."""
     installed = [agent for agent in AGENTS.values() if shutil.which(agent.program)]
     if not installed:
-        return [_row("agents", "None is installed. `dragoman run claude` tells you how to install one.")]
+        return [label("agents", "None is installed. `dragoman run claude` tells you how to install one.")]
     key = "$DRAGOMAN_KEY" if config.keys else "any"
     rows: list[str] = []
     for agent in installed:
@@ -98,7 +112,7 @@ def _agents(config: Config, url: str) -> list[str]:
         if model == "":
             continue  # its command could only fail
         note = f"  # {agent.note}" if agent.note else ""
-        rows.append(_row(agent.title, command_line(agent, url, key, model) + note))
+        rows.append(label(agent.title, command_line(agent, url, key, model) + note))
     return rows or ["No model can be named for agents: add a row to [models]."]
 
 
@@ -135,5 +149,5 @@ def _first_name(config: Config) -> str:
     return ""
 
 
-def _row(what: str, text: str) -> str:
+def label(what: str, text: str) -> str:
     return f"{what:{_WIDTH}} {text}"

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core import jsontext
+from dragoman.core.errors import ConfigError
 from dragoman.core.hosted import HostedResult
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.model import HostedKind, HostedTool, Media, Text, ToolCall, ToolDeclaration
@@ -111,6 +112,11 @@ class McpExecutor:
     def _forget(self, held: _OpenSession) -> None:
         for key in [key for key, each in self._sessions.items() if each is held]:
             del self._sessions[key]
+
+    def require_configured(self, name: str) -> None:
+        """Raise ConfigError unless the configuration has this server."""
+        if name not in self._settings.servers:
+            raise ConfigError(f"There is no MCP server {name!r}. Describe it in [hosted.mcp.servers.{name}].")
 
     async def open_configured(self, name: str) -> tuple[McpSession, list[mcp.Tool]]:
         """A server of the configuration, shared by all callers."""

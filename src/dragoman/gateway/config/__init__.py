@@ -18,6 +18,7 @@ from dragoman.gateway.config.keys import NamedKey, read_keys, read_named_keys
 from dragoman.gateway.config.models import Models, read_models
 from dragoman.gateway.config.providers import read_providers
 from dragoman.gateway.config.source import ConfigSource, Path
+from dragoman.gateway.config.start import find_start_mistakes
 from dragoman.gateway.config.tables import (
     InspectorTable,
     JobsTable,
@@ -33,6 +34,7 @@ from dragoman.profiles import ProviderSettings, known
 
 _MB = 1024 * 1024
 _DAY = 24 * 3600.0
+_NO_ADMIN = "With keys, the inspector needs admin keys. Set inspector.admin_keys, or its variable."
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -90,14 +92,17 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
-def load_file(path: str | None, environ: Mapping[str, str]) -> Config:
-    """The file in force (see files.py), and above it the environment."""
+def load_file(path: str | None, environ: Mapping[str, str], *, starting: bool = False) -> Config:
+    """The file in force (see files.py), and above it the environment. `starting`: see `load`."""
     found = find_config(path, environ)
-    config = load(found.text, environ, found.path or DEFAULT_FILE)
+    config = load(found.text, environ, found.path or DEFAULT_FILE, starting=starting)
     return replace(config, file=found.path, ignored_file=found.ignored)
 
 
-def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Config:
+def load(
+    text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE, *, starting: bool = False
+) -> Config:
+    """`starting`: everything that would refuse a start is a mistake too."""
     source = ConfigSource(text, path, environ)
     server = source.section("server", ServerTable)
     log, store = source.section("log", LogTable), source.section("store", StoreTable)
@@ -142,6 +147,9 @@ def load(text: str, environ: Mapping[str, str], path: str = DEFAULT_FILE) -> Con
     if refusal := refuse_start(config):
         where, problem = refusal
         raise source.wrong(where, problem)
+    for where, problem in find_start_mistakes(config) if starting else ():
+        source.note(source.wrong(where, problem))
+    source.finish()
     return config
 
 
@@ -156,7 +164,7 @@ def refuse_start(config: Config) -> tuple[Path, str] | None:
     if bool(config.tls_cert) != bool(config.tls_key):
         return ("server", "tls_cert"), "tls_cert and tls_key belong together"
     if config.inspector.enabled and config.keys and not config.admin_keys:
-        return ("inspector", "enabled"), "with keys, the inspector needs inspector.admin_keys"
+        return ("inspector", "enabled"), _NO_ADMIN
     return None
 
 

@@ -27,6 +27,7 @@ from dragoman.core.errors import ConfigError, DragomanError
 from dragoman.gateway.admission.host_counters import counting_file
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config import Config, is_loopback
+from dragoman.gateway.config.start import server_tls
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.handover import Handover, inherit_socket, report_ready
@@ -174,17 +175,6 @@ def _apply(gateway: Gateway, tls: ssl.SSLContext | None, config: Config) -> None
             tls.load_cert_chain(config.tls_cert, config.tls_key)
         except (OSError, ssl.SSLError) as error:
             gateway.access_log.note("process", f"the certificate was not reloaded: {_reason(error)}")
-
-
-def server_tls(config: Config) -> ssl.SSLContext | None:
-    if not config.tls_cert:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(config.tls_cert, config.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"server.tls_cert, server.tls_key: {_reason(error)}") from None
-    return context
 
 
 class PrivateGateway(Struct, frozen=True):

@@ -26,7 +26,8 @@ def find_backend(settings: WebSearchSettings, transport: Transport, servers: Mcp
     if name.startswith(MCP):
         from dragoman.hosted.search.mcp_server import McpSearch
 
-        return McpSearch(settings, servers, name.removeprefix(MCP))
+        servers.require_configured(server := name.removeprefix(MCP))
+        return McpSearch(settings, servers, server)
     if name in BUILT_IN:
         return import_module(f"dragoman.hosted.search.{name}").make(settings, transport)
     added = {entry.name: entry for entry in entry_points(group="dragoman.search_backends")}

@@ -32,6 +32,6 @@ class Brave(Struct, frozen=True):
 
 def make(settings: WebSearchSettings, transport: Transport) -> Brave:
     if not settings.api_key:
-        raise ConfigError('hosted.web_search.api_key: Brave needs a key, such as "env:BRAVE_API_KEY"')
+        raise ConfigError('Brave needs api_key, such as "env:BRAVE_API_KEY"')
     address = settings.url.rstrip("/") or "https://api.search.brave.com"
     return Brave(f"{address}/res/v1/web/search", settings.api_key, transport)

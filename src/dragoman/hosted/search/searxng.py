@@ -28,5 +28,5 @@ class SearXng(Struct, frozen=True):
 
 def make(settings: WebSearchSettings, transport: Transport) -> SearXng:
     if not settings.url:
-        raise ConfigError('hosted.web_search.url: SearXNG needs its address, such as "http://127.0.0.1:8888"')
+        raise ConfigError('SearXNG needs url, its address, such as "http://127.0.0.1:8888"')
     return SearXng(f"{settings.url.rstrip('/')}/search", transport)

@@ -35,7 +35,7 @@ class Tavily(Struct, frozen=True):
 
 def make(settings: WebSearchSettings, transport: Transport) -> Tavily:
     if not settings.api_key:
-        raise ConfigError('hosted.web_search.api_key: Tavily needs a key, such as "env:TAVILY_API_KEY"')
+        raise ConfigError('Tavily needs api_key, such as "env:TAVILY_API_KEY"')
     return Tavily(
         f"{settings.url.rstrip('/') or 'https://api.tavily.com'}/search", settings.api_key, transport
     )
