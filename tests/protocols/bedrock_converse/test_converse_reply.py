@@ -131,6 +131,15 @@ TWINS: dict[str, tuple[dict[str, Any], list[Frame]]] = {
             *ended("end_turn"),
         ],
     ),
+    "a call that says that the client runs it": (
+        reply({"toolUse": {**CALL["toolUse"], "type": "tool_use"}}, stop="tool_use"),
+        [
+            start(0, toolUseId="tooluse_1", name="look", type="tool_use"),
+            delta(0, toolUse={"input": '{"at":"x"}'}),
+            stop(0),
+            *ended("tool_use"),
+        ],
+    ),
     "what Bedrock ran": (
         reply(*RAN, {"text": "It is 4."}),
         [
@@ -180,6 +189,21 @@ def bare(response: Any) -> Any:
 def test_streamed_equals_whole(name: str) -> None:
     whole, frames = TWINS[name]
     assert bare(fold(streamed(frames))) == bare(CONVERSE.decode_response(whole, Losses()))
+
+
+# Whose sandbox ran what, and where a citation points: the rest arrives
+REPORTED = {"what Bedrock ran"}
+
+
+@pytest.mark.parametrize("name", TWINS.keys() - REPORTED)
+def test_nothing_is_reported_of_what_arrives(name: str) -> None:
+    whole, frames = TWINS[name]
+    losses = Losses()
+    CONVERSE.decode_response(whole, losses)
+    decoder = CONVERSE.stream_decoder(losses)
+    for frame in [BEGIN, *frames]:
+        list(decoder.feed(Frame(frame.event, jsontext.encode(frame.data))))
+    assert [*losses] == []
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -54,6 +54,11 @@ def document(**source: Any) -> dict[str, Any]:
 
 
 IMAGE = {"image": {"format": "png", "source": {"bytes": PNG}}}
+PDF = document(type="base64", media_type="application/pdf", data="JVBERi0=") | {"title": "a.pdf"}
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"document": {"format": "pdf", "name": name, "source": {"bytes": "JVBERi0="}}}
 
 
 def result(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -121,6 +126,11 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         ["reasoning.signature.dropped", "reasoning.history.dropped"],
     ),
     "turns of one role are one": ([ASKED, ASKED], [{"text": "hi"}, {"text": "hi"}], []),
+    "one file twice, which a tool reads again": (
+        [{"role": "user", "content": [PDF, text("look")]}, *called(content=[PDF, PDF])[1:]],
+        [result(named("a b3a529d6 (2)"), named("a b3a529d6 (3)"))],
+        ["media.name.changed"] * 3,
+    ),
 }
 
 

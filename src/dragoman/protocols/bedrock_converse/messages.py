@@ -6,7 +6,7 @@ Bedrock demands: system text in front, then turns of user and model in alternati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -71,7 +71,7 @@ class EncodeConverse(Fold, frozen=True):
     def begin(self, state: _WrittenState | None = None) -> FoldRun:
         written = state or _WrittenState(short=self.short)
         kind = _AsItCameWriter if self.native else _ConverseWriter
-        return kind(self, written, dict(written.calls), more=(Losses(),))
+        return kind(self, written, dict(written.calls), dict(written.names), more=(Losses(),))
 
 
 class ConverseFacts(Struct, frozen=True, gc=False):
@@ -86,7 +86,8 @@ class ConverseFacts(Struct, frozen=True, gc=False):
 
 class _WrittenState(Struct, frozen=True, gc=False):
     """`role` and `content` are the turn that the next message may join, `before` what the turn before it
-    began with. `short`: a cache point of five minutes was written."""
+    began with. `short`: a cache point of five minutes was written. `names` of documents, and how often each
+    was asked for."""
 
     system: tuple[Text, ...] = ()
     is_leading: bool = True
@@ -95,6 +96,7 @@ class _WrittenState(Struct, frozen=True, gc=False):
     before: str = ""
     short: bool = False
     calls: tuple[tuple[str, str], ...] = ()
+    names: tuple[tuple[str, int], ...] = ()
     has_tools: bool = False
 
 
@@ -104,6 +106,7 @@ class _AsItCameWriter(FoldRun):
     fold: EncodeConverse
     written: _WrittenState
     calls: dict[str, str]
+    names: dict[str, int]
 
     def feed(self, items: Sequence[Message], /) -> list[Wire]:
         entries: list[Wire] = []
@@ -114,7 +117,7 @@ class _AsItCameWriter(FoldRun):
         return entries
 
     def state(self) -> _WrittenState:
-        return replace(self.written, calls=tuple(self.calls.items()))
+        return replace(self.written, calls=tuple(self.calls.items()), names=tuple(self.names.items()))
 
     def facts(self) -> ConverseFacts:
         written = self.written
@@ -151,6 +154,8 @@ class _ConverseWriter(_AsItCameWriter):
             return []
         turn = encode_message(message, points, self.fold.record, self.losses)
         role, content = turn["role"], tuple(turn["content"])
+        for document in _documents(content):
+            self._name_once(document)
         if not content:
             self.written = replace(written, is_leading=False)
             return []
@@ -166,6 +171,14 @@ class _ConverseWriter(_AsItCameWriter):
         self.written = replace(written, is_leading=False, role=role, content=content, before=before)
         return entries
 
+    def _name_once(self, document: Wire) -> None:
+        """A file that stands in the conversation twice would have one name twice, which is refused
+        ("Messages can't contain duplicate document names", aws-samples/generative-ai-use-cases#1685)."""
+        name = document["name"]
+        self.names[name] = count = self.names.get(name, 0) + 1
+        if count > 1:
+            document["name"] = f"{name} ({count})"
+
     def close(self) -> list[Wire]:
         """The open turn, and a turn of the user where the model demands one."""
         written = self.written
@@ -179,6 +192,14 @@ class _ConverseWriter(_AsItCameWriter):
             self.more[0].invented("messages", why, "message.filler")
             entries.append(_FILLER)
         return entries
+
+
+def _documents(content: Iterable[Wire]) -> Iterator[Wire]:
+    for block in content:
+        if "document" in block:
+            yield block["document"]
+        elif "toolResult" in block:
+            yield from _documents(block["toolResult"]["content"])
 
 
 def _turn(role: str, content: tuple[Wire, ...]) -> Wire:

@@ -173,10 +173,17 @@ def _decode_call(outer: Fields, block: Wire, losses: Losses) -> ToolCall | None:
     fields = outer.need_fields("toolUse")
     if fields.rest.get("type") == "server_tool_use":
         return None  # Bedrock ran it itself
+    skip_kind(fields)
     id, name, given = fields.need("toolUseId", str), fields.need("name", str), fields.any("input")
     arguments = "" if given is None else printed(given, fields.path("input"))
     fields.extras(losses)
     return ToolCall(id, name, arguments, where=outer.where, extras=_extras(block))
+
+
+def skip_kind(call: Fields) -> None:
+    """Since 2026 a call that the client runs may say so: `type` is `tool_use`."""
+    if call.rest.get("type") == "tool_use":
+        del call.rest["type"]
 
 
 def _encode_call(call: ToolCall, losses: Losses) -> Wire:

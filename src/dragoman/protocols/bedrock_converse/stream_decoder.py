@@ -35,7 +35,7 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import AnyPart, Base64, Failure, Media, Reasoning, Stop, Text, ToolCall, Usage, Wire
 from dragoman.protocols.bedrock_converse.errors import decode_exception
-from dragoman.protocols.bedrock_converse.parts import decode_citation, state_of
+from dragoman.protocols.bedrock_converse.parts import decode_citation, skip_kind, state_of
 from dragoman.protocols.bedrock_converse.response import CUT, decode_stop, decode_usage
 from dragoman.protocols.bedrock_converse.wire import NO_EXTRAS, PROTOCOL_NAME, QUIET_REPLY
 
@@ -122,6 +122,7 @@ class StreamDecoder:
                 self._open[index] = _StartedBlock()
             case {"toolUse": given}:
                 fields = Fields(given, f"content[{index}].toolUse", PROTOCOL_NAME)
+                skip_kind(fields)
                 id, name = fields.need("toolUseId", str), fields.need("name", str)
                 call = ToolCall(id, name, where=f"content[{index}]", extras=fields.extras(self._losses))
                 self._open[index], self._called = _StartedBlock(call), True
