@@ -270,6 +270,7 @@ _COUNTS: Wire = {
     "input_tokens_by_modality": [{"modality": "text", "tokens": 53}],
     "grounding_tool_count": [{"type": "google_search", "count": 1}],
     "initial_input_tokens": 3,
+    "raw_prompt_token": 50,
 }
 _ECHO: Wire = {
     "previous_interaction_id": "v1_b",

@@ -236,6 +236,8 @@ REPLIES: dict[str, tuple[Wire, list[Any], Stop, list[str]]] = {
             system_fingerprint="fp",
             provider="P",
             x_groq={"id": "r"},
+            latency_checkpoint={"pre_inference_ms": 221},
+            usage={"latency_checkpoint": {"pre_inference_ms": 221}},
             temperature=1.0,
             tools=[],
         ),

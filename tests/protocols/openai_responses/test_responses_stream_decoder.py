@@ -141,6 +141,17 @@ CITED = Citation("u", "t", start=0, end=5)
 LENGTH = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 # Every way of telling the same ends in the same parts
+RAW = {"type": "reasoning_text", "text": "raw"}
+GPT_OSS: list[Wire] = [
+    added({"type": "reasoning", "id": "rs_0", "summary": []}),
+    event("reasoning_part.added", output_index=0, content_index=0, part=RAW | {"text": ""}),
+    delta("reasoning_text", "raw", content_index=0),
+    event("reasoning_text.done", output_index=0, content_index=0, text="raw"),
+    event("reasoning_part.done", output_index=0, content_index=0, part=RAW),
+    done({"type": "reasoning", "id": "rs_0", "content": [RAW], "item_id": "rs_0", "output_index": 0}),
+    ended(),
+]
+
 STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
     "text": (
         [
@@ -475,6 +486,7 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
         ],
         [Reasoning("raw")],
     ),
+    "reasoning text of gpt-oss at Bedrock": ([CREATED, *GPT_OSS], [Reasoning("raw")]),
     "hosted calls": (
         [
             CREATED,
@@ -742,6 +754,7 @@ LOSSES: dict[str, tuple[list[Wire], list[str]]] = {
         [done({"type": "mcp_call", "id": "x"}), ended({"type": "mcp_call", "id": "x"})],
         ["dropped output[0]: Only openai-responses understands an item of type mcp_call."],
     ),
+    "pieces that gpt-oss repeats": (GPT_OSS, []),
     "unknown fields of the response": (
         [ended(new=1)],
         ["dropped new: Only openai-responses has this field."],

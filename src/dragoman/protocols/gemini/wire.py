@@ -208,11 +208,14 @@ STOP: Table[StopReason] = Table(
     ("IMAGE_RECITATION", "content_filter"),
     ("MODEL_ARMOR", "content_filter"),
     ("JAILBREAK", "content_filter"),
+    ("ESCALATION", "content_filter"),
+    ("PUP_LIMITED_DISABLED", "content_filter"),  # the account broke the policy of prohibited uses
     ("MALFORMED_FUNCTION_CALL", "malformed_call"),
     ("UNEXPECTED_TOOL_CALL", "malformed_call"),
     ("TOO_MANY_TOOL_CALLS", "malformed_call"),
     ("MALFORMED_RESPONSE", "malformed_call"),
     ("OTHER", "other"),
+    ("MISSING_THOUGHT_SIGNATURE", "other"),
     ("OTHER", "pause"),  # CONTINUATION is not among the values that SDKs know; only Google may send it
     ("CONTINUATION", "pause"),
     other=("OTHER", "other"),

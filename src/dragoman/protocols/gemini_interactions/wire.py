@@ -161,5 +161,5 @@ QUIET_RESPONSE = word_set(
 QUIET_USAGE = word_set(
     "total_input_tokens total_cached_tokens total_output_tokens total_thought_tokens total_tool_use_tokens "
     "total_tokens initial_input_tokens cached_tokens_by_modality input_tokens_by_modality "
-    "output_tokens_by_modality tool_use_tokens_by_modality grounding_tool_count"
+    "output_tokens_by_modality tool_use_tokens_by_modality grounding_tool_count raw_prompt_token"
 )

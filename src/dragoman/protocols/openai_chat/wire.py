@@ -214,6 +214,7 @@ class ReceivedUsage(Counts, frozen=True, forbid_unknown_fields=True, gc=False):
     cost_details: Raw = ABSENT
     cost_in_usd_ticks: Raw = ABSENT
     is_byok: Raw = ABSENT
+    latency_checkpoint: Raw = ABSENT
 
 
 class Completion(Struct, frozen=True, gc=False):
@@ -237,6 +238,7 @@ class ReceivedCompletion(Completion, frozen=True, forbid_unknown_fields=True, gc
     obfuscation: Raw = ABSENT
     provider: Raw = ABSENT
     request_id: Raw = ABSENT
+    latency_checkpoint: Raw = ABSENT
     time_info: Raw = ABSENT
     timings: Raw = ABSENT
     metadata: Raw = ABSENT

@@ -55,6 +55,8 @@ REPEATED_LATER = frozenset(
         "response.reasoning_summary_part.done",
         "response.reasoning_summary_text.done",
         "response.reasoning_text.done",
+        "response.reasoning_part.added",  # of vLLM, and of gpt-oss at Bedrock
+        "response.reasoning_part.done",
     }
 )
 PROGRESS = (

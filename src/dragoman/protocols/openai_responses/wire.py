@@ -266,7 +266,7 @@ class EventWire(TypedDict):
     delta: NotRequired[str]
 
 
-QUIET_ITEM = word_set("type id status role name summary content action operation")
+QUIET_ITEM = word_set("type id status role name summary content action operation item_id output_index")
 FINAL = QUIET_ITEM | {"phase"}  # of a final answer, which every other protocol takes a message for
 QUIET_PART = word_set("type annotations logprobs image_url file_data prompt_cache_breakpoint")
 QUIET_REQUEST = word_set("stream_options client_metadata stream input instructions model tools")
