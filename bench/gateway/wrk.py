@@ -50,13 +50,20 @@ class LoadFailed(Exception):
 
 
 def load(
-    place: Path, request: BenchRequest, connections: int, seconds: float, others: Sequence[bytes] = ()
+    place: Path,
+    request: BenchRequest,
+    connections: int,
+    seconds: float,
+    others: Sequence[bytes] = (),
+    pause: int = 0,
 ) -> Seen:
-    """`others`: further bodies, in turn with that of the request; JSON needs no line breaks."""
+    """`others`: further bodies, in turn with that of the request; JSON needs no line breaks. `pause`: so many
+    milliseconds a connection waits before each request."""
     bodies, script = place / "wrk.bodies", place / "wrk.lua"
     bodies.write_bytes(b"\n".join([request.body, *others]) + b"\n")
     headers = ", ".join(f"[{quote(name)}] = {quote(value)}" for name, value in request.all_headers.items())
-    script.write_text(SCRIPT.format(bodies=quote(str(bodies)), path=quote(request.path), headers=headers))
+    text = SCRIPT.format(bodies=quote(str(bodies)), path=quote(request.path), headers=headers)
+    script.write_text(text + f"function delay() return {pause} end\n" * (pause > 0))
     command = ["wrk", "-t1", f"-c{connections}", "-d1h", "--timeout", "60s", "-s", str(script)]
     with subprocess.Popen(
         [*command, f"http://127.0.0.1:{request.port}"],
