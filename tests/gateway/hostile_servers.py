@@ -34,6 +34,9 @@ def answering(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterato
         daemon_threads = True
         block_on_close = False
 
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass
+
     server = Server((host, port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

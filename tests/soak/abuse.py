@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from msgspec import Struct
 
 from dragoman.core import jsontext
+from gateway.hostile_servers import answering, reply, speaking_mcp
 from soak import processes
 from soak.processes import HERE, Process
 
@@ -36,6 +38,7 @@ class Abuse(Struct, frozen=True):
     name: str
     run: Callable[[Process, float], str]
     most: float
+    configuration: str = ""
 
 
 class Abused(Struct, frozen=True):
@@ -54,7 +57,7 @@ def abuse(seconds: float, folder: Path) -> list[Abused]:
     found: list[Abused] = []
     for number, each in enumerate(ABUSES):
         (folder / str(number)).mkdir()
-        more = f'[store]\nurl = "sqlite:///{folder / str(number) / "store.db"}"\n'
+        more = f'{each.configuration}[store]\nurl = "sqlite:///{folder / str(number) / "store.db"}"\n'
         with (
             _endless_event() as url,
             processes.upstream() as upstream,
@@ -140,6 +143,40 @@ def stored_items(gateway: Process, seconds: float) -> str:
     return f"8 MB are stored: {status}; read by {_many(gateway, f'/v1/conversations/{id}/items', b'')}"
 
 
+def large_pages(gateway: Process, seconds: float) -> str:
+    def page(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+        reply(handler, 200, b"<p>page</p>" * 1_000_000, content_type="text/html")
+
+    statuses = list[int]()
+    with answering(page) as url:
+        pages = [f"{url}/{number}" for number in range(4)]
+        wanted = {"open": [{"ref_id": each} for each in pages]}
+        body = jsontext.encode({"id": "s", "model": "m", "commands": wanted, "input": " ".join(pages)})
+        _together(4, lambda _: statuses.append(_post(gateway, "/v1/alpha/search", body)))
+    return f"4 x 4 pages of 11 MB, answered {sorted(set(statuses))}"
+
+
+def large_results(gateway: Process, seconds: float) -> str:
+    def call(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        texts = [{"type": "text", "text": "x" * 100}] * 12_000
+        asked = jsontext.decode_object(body) or {}
+        told = {"jsonrpc": "2.0", "id": asked.get("id"), "result": {"content": texts}}
+        reply(handler, 200, jsontext.encode(told))
+
+    with answering(speaking_mcp(call)) as url:
+        tool = {"type": "mcp", "server_label": "far", "server_url": url, "require_approval": "never"}
+        asked = {"model": "chat:m", "input": "Find it.", "store": False, "tools": [tool]}
+        return _many(gateway, "/v1/responses", jsontext.encode(asked), 12) + ", each with a result of 1.5 MB"
+
+
+_HOSTED = """[hosted.web_search]
+backend = "searxng"
+url = "http://127.0.0.1:9"
+[hosted.web_fetch]
+allowed_hosts = ["127.0.0.1"]
+[hosted.mcp]
+allowed_hosts = ["127.0.0.1"]
+"""
 ABUSES = (
     Abuse("unread pipelined responses", unread_pipelined_responses, 100),
     Abuse("unread bodies", unread_bodies, 100),
@@ -149,6 +186,8 @@ ABUSES = (
     Abuse("very many tiny values", tiny_values, _MEMORY + 150),
     Abuse("a turn that many continue", stored_turn, _MEMORY + 150),
     Abuse("items that many read", stored_items, _MEMORY + 150),
+    Abuse("large pages", large_pages, _MEMORY + 150, _HOSTED),
+    Abuse("large results of an MCP server", large_results, _MEMORY + 150, _HOSTED),
 )
 
 
@@ -170,11 +209,11 @@ def _connection(gateway: Process) -> Iterator[socket.socket]:
         yield raw
 
 
-def _many(gateway: Process, path: str, body: bytes) -> str:
-    """40 requests at once."""
+def _many(gateway: Process, path: str, body: bytes, count: int = 40) -> str:
+    """So many requests at once."""
     statuses = list[int]()
-    _together(40, lambda number: statuses.append(_post(gateway, path, body)))
-    return f"40 requests of {len(body) / 1e6:.1f} MB, answered {sorted(set(statuses))}"
+    _together(count, lambda number: statuses.append(_post(gateway, path, body)))
+    return f"{count} requests of {len(body) / 1e6:.1f} MB, answered {sorted(set(statuses))}"
 
 
 def _post(gateway: Process, path: str, body: bytes) -> int:
