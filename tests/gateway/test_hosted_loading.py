@@ -30,6 +30,7 @@ from gateway.hosted_stand import (
     frames_of,
     over_each,
     path_and_body,
+    replies,
     text_of,
 )
 from gateway.plain import send
@@ -107,7 +108,8 @@ def test_deferred_tools_are_found_and_stay_where_they_were(
     (stand, models), (client, name, arguments) = fixed, SEARCHES[search]
     model = models[upstream]
     answers = (("tool_search", arguments), ("send_mail", "{}"))
-    model.answers = [calls_of(upstream, each, stream=stream) for each in answers]
+    # without a word before them, as many models call
+    model.answers = [replies(upstream, (ToolCall("c", *each),), stream) for each in answers]
     model.answers.append(text_of(upstream, "Done.", stream))
     model.requests = []
     path, body = path_and_body(client, stream)

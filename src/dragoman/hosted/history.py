@@ -34,7 +34,7 @@ def restore_calls(messages: tuple[Message, ...], client: ProtocolLimits, past: P
     concerned = any(is_sealed(part) for message in messages for part in message.parts)
     if not concerned and not past.marked and not any(past_calls(messages, client)):
         return messages
-    reader, out = _PartReader(client, past), _MessageWriter()
+    reader, out = _PartReader(client, past), _MessageWriter(client)
     for message in messages:
         for part in message.parts:
             for each, ours in reader.read(part):
@@ -105,10 +105,11 @@ class _PartReader:
 
 
 class _MessageWriter:
-    """Messages with each result in a user message behind its call: before the next thing that the model said,
-    but for calls of the client, whose results follow in the same message."""
+    """Messages with each result in a user message behind its call: before the next thing that the model said.
+    A call of the client is of the same round, unless the client's parts show when a result came."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: ProtocolLimits) -> None:
+        self._shows_when = not client.hosted.forgets
         self._out: list[Message] = []
         self._waiting: list[ToolResult] = []
         self._message: Message | None = None  # whose fields the open one takes
@@ -120,7 +121,7 @@ class _MessageWriter:
             self._waiting.append(part)
             return
         role: Role = "assistant" if ours else message.role
-        if self._waiting and (ours or not isinstance(part, ToolCall)):
+        if self._waiting and (ours or self._shows_when or not isinstance(part, ToolCall)):
             self._begin("user", None)
             self._parts, self._waiting = [*self._waiting], []
         if role != self._role or self._is_apart(message, part):
