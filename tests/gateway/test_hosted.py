@@ -245,7 +245,7 @@ def test_a_mixed_reply_and_the_next_request(client: str, stream: bool) -> None:
 def test_several_answers_are_refused() -> None:
     got = asked("openai-chat", Canned(says("x")), Search(), n=2)
     assert got.status == 400
-    assert "Leave out n" in got.json["error"]["message"]
+    assert "Do not ask for several" in got.json["error"]["message"]
 
 
 def test_a_failure_in_a_later_round() -> None:

@@ -21,7 +21,9 @@ from dragoman.protocols import upstream
 from dragoman.transforms.rounds import RoundEnd
 
 _ONE_ANSWER = Failure(
-    "bad_request", "A request whose hosted tools the gateway runs gets one answer. Leave out n.", 400
+    "bad_request",
+    "A request whose hosted tools the gateway runs gets one answer. Do not ask for several.",
+    400,
 )
 
 
