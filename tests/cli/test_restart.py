@@ -47,6 +47,18 @@ def test_sighup_reads_the_keys_again(tmp_path: Path, workers: str):
 
 
 @WORKERS
+def test_a_signal_that_comes_while_it_starts_is_heeded_later(tmp_path: Path, workers: str):
+    """It listens already, and whoever waits for that may send one."""
+    file = tmp_path / "dragoman.toml"
+    file.write_text(OLD)
+    with serving(tmp_path, "--workers", workers) as (url, process, _):
+        file.write_text(NEW)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: status(url, "new-key-2") == 200)
+        assert process.poll() is None
+
+
+@WORKERS
 def test_a_broken_file_keeps_the_old_configuration(tmp_path: Path, workers: str):
     file = tmp_path / "dragoman.toml"
     file.write_text(OLD)

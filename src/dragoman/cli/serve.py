@@ -46,6 +46,7 @@ def command(options: ServeOptions) -> None:
     """
     from dragoman.cli.landing import mount_pages
     from dragoman.gateway.process import serve
+    from dragoman.gateway.process.signals import hold_signals
 
     load = partial(
         settings_of,
@@ -62,12 +63,13 @@ def command(options: ServeOptions) -> None:
             "with several workers the inspector needs a file that they share: set inspector.keep "
             "in the configuration, or use --workers 1"
         )
-    listener = serve.bind(settings)
-    url = serve.url(settings, listener)
-    click.echo(welcome(settings, url, workers), err=True)
-    if settings.inspector.enabled:
-        click.echo(f"inspector    {url}/inspect", err=True)
-    serve.run(settings, listener, workers, mount_pages, lambda: _without_itself(load()))
+    with hold_signals():
+        listener = serve.bind(settings)
+        url = serve.url(settings, listener)
+        click.echo(welcome(settings, url, workers), err=True)
+        if settings.inspector.enabled:
+            click.echo(f"inspector    {url}/inspect", err=True)
+        serve.run(settings, listener, workers, mount_pages, lambda: _without_itself(load()))
     click.echo("dragoman stopped", err=True)
 
 

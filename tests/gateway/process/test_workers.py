@@ -82,5 +82,6 @@ def test_workers_that_end_at_once_are_not_waited_for() -> None:
     workers._running = {dying: 0.0}
     signalled, signal_end = os.pipe()
     finish(workers._end, signalled)
+    assert workers._listener.fileno() == -1, "connections would wait in a queue that nobody reads"
     for end in (signalled, signal_end, dying.sentinel):
         os.close(end)

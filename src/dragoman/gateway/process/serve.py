@@ -32,6 +32,7 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.process.descriptors import raise_limit
 from dragoman.gateway.process.handover import Handover, inherit_socket, report_ready
 from dragoman.gateway.process.reload import ConfigReloader, Load
+from dragoman.gateway.process.signals import release_signals
 from dragoman.gateway.process.workers import Work, Workers
 from dragoman.http.server import HttpServer, ServerLimits
 from dragoman.http.server import run as run_server
@@ -117,7 +118,12 @@ def run(
         raise ConfigError("Windows cannot share a listening socket between workers: use one")
     raise_limit()  # workers inherit it
     if workers == 1:
-        serve(config, listener, report_ready, extend, load)
+
+        def started() -> None:
+            release_signals()
+            report_ready()
+
+        serve(config, listener, started, extend, load)
         return
     with ExitStack() as files:
 

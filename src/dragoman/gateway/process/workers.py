@@ -15,8 +15,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -32,6 +31,7 @@ from dragoman.gateway.process.handover import (
     took_over,
 )
 from dragoman.gateway.process.reload import EVERY, SETTLE, ConfigReloader
+from dragoman.gateway.process.signals import hold_signals, release_signals
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would copy locks of threads and half of an event loop
 _SOON = 5.0  # seconds: a worker that dies earlier has not really served
@@ -82,6 +82,7 @@ class Workers:
             number: signal.signal(number, lambda number, frame: _write(signal_end, number))
             for number in numbers
         }
+        release_signals()
         try:
             while not self._must_end(signalled, self._wait(signalled)):
                 self._remove_the_dead()
@@ -155,7 +156,8 @@ class Workers:
 
     def _start(self) -> None:
         process = _SPAWN.Process(target=_serve, args=(self._work, self._alive, self._report_started))
-        with _sigint_held():
+        resource_tracker.ensure_running()  # else the first start starts it, and that unblocks SIGINT
+        with hold_signals("SIGINT"):  # one that comes while the worker imports its modules is a traceback
             process.start()
         self._running[process] = time.monotonic()
 
@@ -176,7 +178,9 @@ class Workers:
                 raise DragomanError(f"workers keep ending soon after their start (code {process.exitcode})")
 
     def _end(self, signalled: int) -> None:
-        """Terminate all workers and wait for them, unless a second signal comes."""
+        """Terminate all workers and wait for them, unless a second signal comes. As long as this process held
+        the socket, connections would wait in a queue that nobody reads."""
+        self._listener.close()
         for process in self._all():
             _signal(process, self._end_signal)
         config = self._reloader.config
@@ -197,25 +201,13 @@ def _write(pipe: int, number: int) -> None:
     os.write(pipe, bytes([number]))
 
 
-@contextmanager
-def _sigint_held() -> Generator[None]:
-    """A process that is started meanwhile inherits the mask: SIGINT waits until it can be handled. Without
-    that, one that comes while the worker imports its modules is a traceback in the log."""
-    resource_tracker.ensure_running()  # else the first start starts it, and that unblocks SIGINT
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-
-
 def _serve(work: Work, alive: Connection, started: Connection) -> None:
     """In the worker: a process group of its own, so that Ctrl-C in a terminal reaches only the parent."""
     os.setpgrp()
     Thread(target=_end_with, args=(alive,), daemon=True).start()
 
     def serves() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        release_signals("SIGINT")
         started.send(os.getpid())
 
     work(serves)
