@@ -267,6 +267,15 @@ def test_another_job_in_the_folder_is_refused(tmp_path: Path) -> None:
         job(tmp_path)
 
 
+def test_without_ray_no_job_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "dragoman.datasets.ray", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    file = write_lines(tmp_path / "in.jsonl", ROWS[:1])
+    with pytest.raises(DragomanError, match=r"is not installed: .*\[ray\]"):
+        translate_files(file, tmp_path / "out", CHAT, engine="ray")
+    assert [*tmp_path.iterdir()] == [file]
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("")
     (tmp_path / "b.parquet").write_text("no")
