@@ -154,6 +154,16 @@ def test_a_search_backend(fault: str, way: tuple[str, str, bool]) -> None:
     assert "Traceback" not in read
 
 
+def test_the_log_says_that_a_search_failed() -> None:
+    hosted = f'[hosted.web_search]\nbackend = "searxng"\nurl = "http://{closed_port()}"\n'
+    with gateway(hosted) as stand:
+        tool = SPOKEN["web_search"]["anthropic"]
+        body = {"model": "demo:any", "max_tokens": 99, "tools": [tool]}
+        body["messages"] = [{"role": "user", "content": "Search for fjords"}]
+        send(stand.url, "POST", "/v1/messages", jsontext.encode(body))
+        assert stand.last()["hosted_failed"] == {"web_search: unavailable": 1}
+
+
 # Pages
 
 PUBLIC, PRIVATE = "127.0.0.2", "127.0.0.1"

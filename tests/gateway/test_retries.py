@@ -126,6 +126,10 @@ def test_the_next_target_answers(first: Canned | None, stream: bool) -> None:
         assert got.text("openai-chat") == "well"
         line = bench.stand.last()
         assert (line["provider"], line["target"], bench.request_count("two")) == ("two", "their-two", 1)
+        assert sum(line["failed"].values()) == line["tries"] - 1
+        assert {why.partition(": ")[0] for why in line["failed"]} == {"one"}
+        counted = bench.stand.gateway.access_log.metrics.numbers.counters["dragoman_tries"]
+        assert counted == {("one",): line["tries"] - 1, ("two",): 1}
         if first and "retry-after" in first.answers[0].headers:
             assert bench.request_count("one") == 1  # nobody waits three seconds while another may answer
 
@@ -134,6 +138,13 @@ def test_a_bad_request_goes_to_nobody_else() -> None:
     with Bench(HASTY, one=Canned(Answer(400, error("no"))), two=Canned(GOOD)) as bench:
         assert ask(bench.stand.url, "openai-chat", "hi", "m").status == 400
         assert (bench.request_count("one"), bench.request_count("two")) == (1, 0)
+
+
+def test_the_only_attempt_is_not_named_among_those_before_it() -> None:
+    with Bench(HASTY, one=Canned(GOOD, Answer(400, error("no")))) as bench:
+        for _ in range(2):
+            ask(bench.stand.url, "openai-chat", "hi", "m")
+            assert "failed" not in bench.stand.last()
 
 
 def test_the_last_failure_is_returned_where_no_target_answers() -> None:

@@ -340,6 +340,11 @@ CODES.update(
     }
 )
 
+# Nobody is harmed unless the reply is longer, and then its stop reason says so
+CODES["setting.max_tokens.invented"] = _minor(
+    "The target requires the setting max_tokens, so a high value was chosen. It ends only a longer reply.",
+    "You need to do nothing. Send it to choose the value yourself.",
+)
 CODES["setting.configured.changed"] = _minor(
     "The gateway's configuration decides this setting (`set`, `default` or `extra`).",
     "Ask the operator of the gateway, or ask for a model that leaves it to you.",

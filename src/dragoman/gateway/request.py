@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from dragoman.core.codec import Codec
 from dragoman.core.fields import Body
 from dragoman.core.losses import Loss
-from dragoman.core.model import Compaction, Failure, Request, Usage
+from dragoman.core.model import Compaction, Failure, FailureKind, Request, Usage
 from dragoman.gateway.large_bodies import LARGE, free_later
 from dragoman.http.server import ResponseWriter, ServerRequest
 from dragoman.serving.routes import RouteMatch
@@ -63,8 +63,10 @@ class ExchangeRecord(Struct, eq=False):
     spent: Usage | None = None  # on summaries, beside the reply
     tools: int = 0
     hosted: dict[str, int] = {}  # calls that the gateway executed, by kind
+    hosted_failed: dict[str, int] = {}  # "kind: error" -> how many
     calls: int = 0
     tries: int = 0
+    failed_tries: tuple[tuple[str, FailureKind], ...] = ()  # in their order: the provider of each, and why
     status: int = 0
     gone: bool = False
     crash: Exception | None = None

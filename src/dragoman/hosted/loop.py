@@ -179,6 +179,7 @@ class HostedRun(RoundHooks):
         self.streams = False  # the client gets a stream, which shows calls while they run
         self.losses = offers.losses
         self.counts = Counter[HostedKind]()  # calls that gave a result
+        self.failed = Counter[str]()  # "kind: error"
         self.note: Callable[[HostedCallRecord], object] | None = None  # gets each call that ended
 
     def offer(self, tool: HostedTool, executor: HostedExecutor, declared: DeclaredFunctions) -> None:
@@ -457,6 +458,8 @@ class HostedRun(RoundHooks):
             self.losses.append(Loss("dropped", where, _NO_MEDIA, code, severity_of(code)))
         if result.error is None:
             self.counts[call.shown.kind] += 1
+        else:
+            self.failed[f"{call.shown.kind}: {result.error}"] += 1
         if self.note:
             seconds = time.perf_counter() - call.began
             self.note(HostedCallRecord(call.shown, call.round, result, call.began, seconds))

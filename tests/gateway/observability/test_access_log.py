@@ -500,13 +500,14 @@ def test_a_terminal_gets_a_line_for_people():
         target="m",
         status=200,
         tries=2,
+        failed={"dead: overloaded": 1},
         input=1200,
         output=34,
         ms=812.4,
         losses={"dropped": 2},
     )
     assert for_people(line) == (
-        "09:31:02 200 anthropic big (alice) → groq:m  812 ms, 1,200 + 34 tokens, 2 losses, 2 tries"
+        "09:31:02 200 anthropic big (alice) → groq:m  812 ms, 1,200 + 34 tokens, 2 losses, 2 tries (dead: overloaded ×1)"
     )
     refused = AccessLogLine("2026-11-18T09:31:02.123Z", "req_1", "gemini", status=429, ms=1, error="no more")
     assert for_people(refused) == "09:31:02 429 gemini generate  1 ms  no more"

@@ -79,7 +79,7 @@ async def play(run: HostedRun, rounds: Rounds, request: RoutedRequest) -> RoundE
     try:
         return await run.play(send, rounds.add, rounds.lead)
     finally:
-        record.hosted = {**run.counts}
+        record.hosted, record.hosted_failed = {**run.counts}, {**run.failed}
         record.lost = [*record.lost, *run.losses[declared:]]  # of results
 
 

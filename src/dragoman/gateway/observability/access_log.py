@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -68,6 +69,8 @@ class AccessLogLine(Struct, omit_defaults=True, gc=False):
     shed: str = ""
     error: str = ""
     hosted: dict[str, int] = {}  # calls of hosted tools that the gateway executed, by kind
+    hosted_failed: dict[str, int] = {}  # those that failed: "kind: error" -> how many
+    failed: dict[str, int] = {}  # attempts before the last one: "provider: why" -> how many
 
 
 class AccessLog:
@@ -167,7 +170,15 @@ def _line(
         record.shed,
         failure.message[:_LONGEST] if failure else "",
         record.hosted,
+        record.hosted_failed,
+        _failed_before(record) if record.failed_tries else {},
     )
+
+
+def _failed_before(record: ExchangeRecord) -> dict[str, int]:
+    """Of the last attempt, the line itself says how it went."""
+    before = record.failed_tries[: record.tries - 1]
+    return dict(Counter([f"{provider}: {why}" for provider, why in before]))
 
 
 @lru_cache(256)
@@ -218,7 +229,8 @@ def for_people(line: AccessLogLine) -> str:
     if line.losses:
         facts.append(_write_count(sum(line.losses.values()), "loss", "losses"))
     if line.tries > 1:
-        facts.append(f"{line.tries} tries")
+        failed = ", ".join(f"{each} ×{number}" for each, number in line.failed.items())
+        facts.append(f"{line.tries} tries" + (f" ({failed})" if failed else ""))
     problem = f"  {line.error or line.shed}" if line.error or line.shed else ""
     asked = line.model or line.action
     return f"{line.time[11:19]} {line.status} {line.client} {asked}{key}{target}  {', '.join(facts)}{problem}"

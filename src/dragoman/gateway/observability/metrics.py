@@ -120,7 +120,12 @@ class Metrics:
         if row is None:
             row = self._new_row(record.client, record.caller, provider, model, status)
         samples = row.samples
-        samples.append((seconds, record.first, record.usage, record.tries, record.calls))
+        tries = record.tries
+        for name, _ in record.failed_tries:
+            if name != provider:
+                tries -= 1
+                _add(self._rare["dragoman_tries"], (name,), 1)
+        samples.append((seconds, record.first, record.usage, tries, record.calls))
         if len(samples) >= _MOST_SAMPLES:
             row.add_up()
         if record.failure or record.shed or losses:
