@@ -460,6 +460,15 @@ def test_the_call_of_a_search_that_the_client_runs():
     ]
 
 
+def test_an_item_whose_type_is_no_text_is_passed_on():
+    (odd,) = (
+        body["item"]
+        for body in encoded(part(Foreign(OWN, {"type": ["x"]})))
+        if body["type"].endswith("item.done")
+    )
+    assert odd["type"] == ["x"]
+
+
 def test_the_request_is_repeated():
     wire: Wire = {
         "model": "m",

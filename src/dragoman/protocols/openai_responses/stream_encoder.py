@@ -267,7 +267,8 @@ class StreamEncoder:
         item = encode_item(part, id, self._losses)
         if item is None:
             return ()
-        if hosted := _HOSTED.get(item.get("type", "")):
+        kind = item.get("type")
+        if isinstance(kind, str) and (hosted := _HOSTED.get(kind)):
             return self._hosted_item(item, hosted)
         self._output.append(item)
         self._refused |= isinstance(part, Refusal)
