@@ -80,7 +80,7 @@ def test_search_open_and_find() -> None:
     assert "18 degrees" in further.json["output"]
     assert "+02:00" in further.json["output"]
     assert re.search(r"L\d+: 18 degrees", hits.json["output"])
-    assert record["hosted"] == {"web_search": 1}
+    assert record["hosted"] == {"web_fetch": 1}  # the last request looked into a page
 
 
 def test_the_domains_of_the_client_hold() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from dragoman.core import jsontext
-from dragoman.core.model import Failure
+from dragoman.core.model import Failure, HostedKind
 from dragoman.gateway.config import Config
 from dragoman.gateway.handlers.request_reader import receive
 from dragoman.gateway.large_bodies import read_wire
@@ -11,6 +13,7 @@ from dragoman.gateway.request import AttemptFailed, GatewayRequest
 from dragoman.hosted.loop import HostedTools
 
 _NONE = "This gateway has no web search. Set up a backend in [hosted.web_search] of its configuration."
+_RUN_AS: dict[str, HostedKind] = {"search": "web_search", "open": "web_fetch", "find": "web_fetch"}
 
 
 class SearchHandler:
@@ -30,6 +33,7 @@ class SearchHandler:
         if hosted is None or not hosted.searches:
             raise AttemptFailed(Failure("not_found", _NONE, 404))
         output, sources = await hosted.searches.run(request.scope, asked)
-        request.record.hosted = {"web_search": len(asked.commands)}
+        kinds = [_RUN_AS[command.kind] for command in asked.commands if command.kind in _RUN_AS]
+        request.record.hosted = {**Counter(kinds)}
         request.record.first_byte()
         await request.writer.whole(200, jsontext.encode(codec.encode(output, sources)))
