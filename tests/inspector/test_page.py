@@ -258,6 +258,10 @@ def test_an_empty_page_sends_a_sample_call(browser: Any) -> None:
         page.goto(f"{served.url}/inspect#key={served.key}")
         page.click("text=Send a sample tool call")
         sync_api.expect(page.locator(".row.done")).to_have_count(2)
+        reply = send(served.url, "GET", "/inspect/api/exchanges", key=served.key)
+        for row in json.loads(reply.body)["rows"]:  # it shows what the product does
+            assert (row["client"], row["upstream"], row["stream"]) == ("openai-responses", "anthropic", True)
+            assert row["losses"]
         sync_api.expect(page.locator(".sess")).to_contain_text("browser")
         sync_api.expect(page.locator(".p-conversation")).to_contain_text("get_weather")
         sync_api.expect(page.locator(".p-conversation")).to_contain_text("21 °C, sunny")

@@ -507,7 +507,8 @@ def test_a_terminal_gets_a_line_for_people():
         losses={"dropped": 2},
     )
     assert for_people(line) == (
-        "09:31:02 200 anthropic big (alice) → groq:m  812 ms, 1,200 + 34 tokens, 2 losses, 2 tries (dead: overloaded ×1)"
+        "09:31:02 200 anthropic big (alice) → groq:m  812 ms, 1,200 + 34 tokens, 2 losses, 2 tries"
+        " (dead: overloaded ×1)"
     )
     refused = AccessLogLine("2026-11-18T09:31:02.123Z", "req_1", "gemini", status=429, ms=1, error="no more")
     assert for_people(refused) == "09:31:02 429 gemini generate  1 ms  no more"
