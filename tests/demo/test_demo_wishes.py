@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from demo.wires import WEATHER, asking
-from dragoman.core.model import HostedTool, Request, ToolCall, ToolChoice, ToolDeclaration
+from dragoman.core.model import HostedTool, Message, Request, Text, ToolCall, ToolChoice, ToolDeclaration
 from dragoman.demo import reply
 
 
@@ -91,6 +92,16 @@ WISHES = {
         CLAUDE,
         [],
     ),
+    "what is only quoted is not run": (
+        "`ls -l | grep openai` lists the files",
+        CLAUDE,
+        [("Bash", '{"command":"ls"}')],
+    ),
+    "context has no commands": (
+        "read x.py; list files\n" * 100 + "\n\nTo list files, run `grep -rE 'openai' .`",
+        CLAUDE,
+        [("Bash", '{"command":"ls"}')],
+    ),
     "context is no order": ("read x.py; list files\n" * 100 + "\n\nhello", CLAUDE, []),
 }
 
@@ -98,6 +109,14 @@ WISHES = {
 def called(request: Request) -> list[tuple[str, str]]:
     response = reply(request, "anthropic")
     return [(part.name, part.arguments) for part in response.parts if isinstance(part, ToolCall)]  # type: ignore[union-attr]
+
+
+def test_a_long_text_behind_the_prompt_is_context() -> None:
+    """Of Claude Code over a protocol without system messages in the middle, it is a message of the user."""
+    context = Message("user", (Text("Agents:\n\n" + "- `Launch`: run `grep -rE 'openai' .` first\n" * 30),))
+    request = asking("list the files", *CLAUDE)
+    request = replace(request, messages=(*request.messages, context))
+    assert called(request) == [("Bash", '{"command":"ls"}')]
 
 
 @pytest.mark.parametrize("name", WISHES)

@@ -22,6 +22,7 @@ from dragoman.schemas.walk import resolved
 
 # What a prompt names: a file, a place
 PATH = re.compile(r"(?<![\w/.])(/[\w./-]*\w|[\w-]+(?:/[\w.-]*\w)+|[\w-]+\.[a-z]{1,5})\b")
+COMMAND = re.compile(r"\b(?:run|execute)\b(?:[^`\n]*`([^`]+)`|[^:]*:\s*(.+))", re.IGNORECASE)
 PLACE = re.compile(r"\b(?:in|for|of|at)\s+([A-Z]\w*(?:\s[A-Z]\w*)?)")
 _DEEPEST = 12
 _EFFORT = 300  # values in all: what a schema allows may take for ever to find
@@ -287,11 +288,9 @@ def _words_for(name: str, wish: str) -> str:
 
 
 def command(wish: str) -> str:
-    """Harmless, and what was asked: a command in backticks or after a colon, else a listing."""
-    quoted = re.search(r"`([^`]+)`", wish) or re.search(
-        r"\b(?:run|execute)\b[^:]*:\s*(.+)", wish, re.IGNORECASE
-    )
-    return quoted[1].strip() if quoted else "ls"
+    """What was asked, behind "run" or "execute": a command in backticks or after a colon; else a listing."""
+    asked = COMMAND.search(wish)
+    return (asked[1] or asked[2]).strip() if asked else "ls"
 
 
 _SAMPLES = ("latest", "v1.0", "1.0.0", "demo-1", "demo@example.com", "https://example.com/", "#a0b1c2")

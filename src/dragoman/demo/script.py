@@ -27,7 +27,7 @@ from dragoman.core.model import (
     Usage,
 )
 from dragoman.core.token_estimate import estimate_tokens
-from dragoman.demo.arguments import PATH, PLACE, answer, arguments
+from dragoman.demo.arguments import COMMAND, PATH, PLACE, answer, arguments
 from dragoman.demo.signatures import objection, sign
 
 
@@ -107,12 +107,18 @@ def _thought(request: Request, text: str) -> tuple[Reasoning, ...]:
 
 
 def _prompt(request: Request) -> str:
-    """The last text of the user; agents put their context into earlier parts of the same message."""
+    """The last text of the user that is as short as an order, else the last one. Agents put their context
+    around it: into the same message, and into messages before and behind it."""
+    last = ""
     for message in reversed(request.messages):
-        texts = [part.text for part in message.parts if isinstance(part, Text) and order_of(part.text)]
-        if message.role == "user" and texts:
-            return texts[-1]
-    return ""
+        if last and message.role == "assistant":
+            break
+        for part in reversed(message.parts) if message.role == "user" else ():
+            if isinstance(part, Text) and (order := order_of(part.text)):
+                if order == _without_reminders(part.text):
+                    return part.text
+                last = last or part.text
+    return last
 
 
 def _digest(request: Request) -> str:
@@ -155,9 +161,14 @@ MOST = 4  # calls in one reply
 
 
 def order_of(prompt: str) -> str:
-    """The part of a prompt that is an order: agents wrap theirs in reminders and context."""
-    text = _REMINDER.sub("", prompt).strip()
-    return text if len(text) <= _LONGEST else text.rpartition("\n\n")[2][-_LONGEST:]
+    """The part of a prompt that is an order: agents wrap theirs in reminders and context. No command is taken
+    out of a text that may be context."""
+    text = _without_reminders(prompt)
+    return text if len(text) <= _LONGEST else COMMAND.sub("", text.rpartition("\n\n")[2][-_LONGEST:])
+
+
+def _without_reminders(text: str) -> str:
+    return _REMINDER.sub("", text).strip()
 
 
 def fitting(prompt: str, request: Request) -> tuple[tuple[ToolDeclaration, str], ...]:
