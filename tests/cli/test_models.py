@@ -355,3 +355,20 @@ def test_live_lists_are_asked_of_each_provider(run: Any, upstream: str):
     assert "my-locked: who are you?\n" in result.stderr
     assert re.search(r"^my-gone: .*127\.0\.0\.1:1", result.stderr, re.MULTILINE)
     assert result.stderr.count("\n") == 2
+
+
+def test_models_of_a_provider_without_its_key(run: Any):
+    result = run("models", "groq")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'groq' is a provider. Name a model of it: groq:MODEL. Set GROQ_API_KEY first." in result.stderr
+
+
+def test_what_is_known_of_a_model_without_its_key(run: Any):
+    result = run("models", "anthropic:claude-sonnet-4-5")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "anthropic:claude-sonnet-4-5")
+    assert "  context_window = 200000" in result.stdout
+    assert result.stderr == "Provider 'anthropic' has no key. Set ANTHROPIC_API_KEY to use it.\n"
+
+
+def test_a_name_that_only_the_demo_answers_to(run: Any):
+    assert run("models", "nope").stdout.startswith("demo:nope  (scripted model)\n")

@@ -275,7 +275,9 @@ def test_wrong_use_is_one_line(
 
 def test_it_names_model_provider_and_configuration(place: Place):
     _, _, errors = place.run("claude", "--model", "demo:m")
-    assert errors.splitlines()[0] == ("dragoman: Claude Code → demo:m; config: no configuration file")
+    assert errors.splitlines()[0] == (
+        "dragoman: Claude Code → demo:m (scripted model); config: no configuration file"
+    )
     own = place.home / ".config" / "dragoman" / "dragoman.toml"
     own.parent.mkdir(parents=True)
     own.write_text(
@@ -283,7 +285,7 @@ def test_it_names_model_provider_and_configuration(place: Place):
     )
     _, _, errors = place.run("claude", "--model", "mine")
     assert errors.splitlines()[0] == (
-        f"dragoman: Claude Code → demo:a (100k window, no images), else demo:b; config: {own}"
+        f"dragoman: Claude Code → demo:a (scripted model), else demo:b; config: {own}"
     )
 
 
@@ -412,3 +414,17 @@ def test_a_provider_that_is_not_there_is_named_unless_nobody_checks(place: Place
     assert "mine cannot be reached at http://127.0.0.1:9/v1" in errors
     assert place.run(*arguments, "--no-check")[0] == 0
     assert place.record.exists()
+
+
+def test_a_provider_alone_is_no_model_of_the_demo(place: Place):
+    code, _, errors = place.run("claude", "--model", "groq")
+    assert code == 2
+    assert errors.startswith(
+        "dragoman run: 'groq' is a provider. Name a model of it: groq:MODEL. Set GROQ_API_KEY "
+    )
+
+
+def test_an_option_of_the_agent_before_the_dashes(place: Place):
+    code, _, errors = place.run("claude", "-p", "hi")
+    assert code == 2
+    assert "Options of the agent stand behind --: dragoman run claude -- -p" in errors

@@ -104,6 +104,11 @@ def test_settings(settings: dict[str, Any], expected: dict[str, Any]):
 
 
 def test_an_unknown_setting_is_refused():
+    for name, meant in (("max_turn", "max_turns"), ("tool", "tools"), ("aprove", "approve")):
+        with pytest.raises(ConfigError, match=rf"Unknown setting '{name}'. Did you mean '{meant}'"):
+            run("hi", "demo:any", **{name: 1})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"max_turns is an option of run\."):
+        generate("hi", "demo:any", max_turns=3)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"Unknown setting 'temprature'. Did you mean 'temperature'"):
         generate("Hi", DEMO, temprature=1)  # pyright: ignore[reportCallIssue] - that is the point
 

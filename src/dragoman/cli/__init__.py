@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from dragoman import DragomanError, __version__
+from dragoman.core.errors import describe_unknown
 from dragoman.core.optional import require
 
 # Name -> the extra that it needs, and what it does
@@ -63,6 +64,13 @@ class Program(click.Group):
         if extra := COMMANDS[cmd_name][0]:
             require(extra)
         return import_module(f"dragoman.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(describe_unknown("command", args[0], COMMANDS), ctx)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [name for name in COMMANDS if name.startswith(incomplete)]

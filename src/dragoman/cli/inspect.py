@@ -45,11 +45,14 @@ class GatewayApi(Struct, frozen=True):
             body = jsontext.decode_object(error.read().decode("utf-8", "replace")) or {}
             problem = body.get("error")
             text = problem if isinstance(problem, str) else f"{url} answers {error.code}"
+            if error.code == 401:
+                text += " to the key" if self.key else ". It wants one of its inspector.admin_keys: --key"
             raise DragomanError(text) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise DragomanError(
-                f"No gateway with --inspect answers at {url} ({reason}). Start one: dragoman serve --inspect"
+                f"No gateway with --inspect answers at {url} ({reason}). Start one: "
+                "dragoman serve --inspect. Or name the address of one that runs: --url"
             ) from None
 
 

@@ -15,9 +15,11 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.model_profile import ModelProfile
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelTarget
-from dragoman.gateway.upstreams.routing import DEMO, find_provider, only_provider, route
-from dragoman.profiles import ProviderSettings, known
+from dragoman.gateway.upstreams.routing import DEMO, find_provider, matching_row, only_provider, route
+from dragoman.profiles import ProviderSettings, known, split_model
 from dragoman.profiles.models import list_priced
+
+SCRIPTED = "scripted model"
 
 
 @click.command()
@@ -42,10 +44,20 @@ def command(name: str | None, config: str | None, live: bool, prices: bool, defa
     if name and (provider := find_provider(settings, name)):
         return _print_lists({name: provider}, [name])
     if name:
+        refuse_bare_provider(name, settings)
         return _facts(settings, name)
     for line in _list_named(settings):
         click.echo(line)
     return _live(settings) if live else _print_offered(settings)
+
+
+def refuse_bare_provider(name: str, config: Config) -> None:
+    """The name of a provider alone, which is no model: where none has a key, the demo would answer."""
+    if name not in known() or name == DEMO or config.providers or matching_row(config, name):
+        return
+    key = known()[name].key_env
+    hint = f" Set {key} first. `dragoman models {name} --prices` lists those with a price." if key else ""
+    raise click.UsageError(f"{name!r} is a provider. Name a model of it: {name}:MODEL.{hint}")
 
 
 def _print_priced(config: Config, name: str | None) -> int:
@@ -97,9 +109,16 @@ def _tokens(count: int) -> str:
 
 
 def _facts(config: Config, model: str) -> int:
-    for target in route(config, model):
-        profile = target.provider.profile(target.model)
-        click.echo(f"{target.provider.name}:{target.model}")
+    vendor, colon, rest = split_model(model)
+    facts: list[tuple[ProviderSettings, str]]
+    if colon == ":" and rest and vendor in known() and not find_provider(config, vendor):
+        click.echo(f"Provider {vendor!r} has no key. Set {known()[vendor].key_env} to use it.", err=True)
+        facts = [(known()[vendor], rest)]
+    else:
+        facts = [(target.provider, target.model) for target in route(config, model)]
+    for provider, name in facts:
+        profile = provider.profile(name)
+        click.echo(f"{provider.name}:{name}" + f"  ({SCRIPTED})" * (provider.name == DEMO))
         for name, value in msgspec.to_builtins(profile).items():
             if value is not None and value != getattr(ModelProfile(), name):
                 click.echo(f"  {name} = {_write_value(value)}")
@@ -156,12 +175,15 @@ def _print_lists(providers: Mapping[str, ProviderSettings], required: Container[
     """The providers' own lists; one that is `required` and does not answer is a failure."""
     from dragoman.gateway.upstreams.model_lists import live
 
-    failed = 0
+    failed = listed = 0
     for name, answer in live(providers.values()).items():
         if isinstance(answer, tuple):
+            listed += 1
             for model in answer:
                 click.echo(f"{name}:{model}  {summary(providers[name].profile(model))}".rstrip())
         elif name in required:
             failed += 1
             click.echo(click.style(f"{name}: {answer}", fg="red"), err=True)
+    if not listed and not failed:
+        click.echo("No provider has a key, and no server answers on this machine.", err=True)
     return 1 if failed else 0

@@ -13,13 +13,20 @@ from msgspec.structs import replace
 
 from dragoman.cli.agents import AGENTS, AgentProgram, GatewayAccess, settings_for
 from dragoman.cli.agents.launch import RunLog, environment_of, run_agent, temporary_home
-from dragoman.cli.models import summary
+from dragoman.cli.models import SCRIPTED, refuse_bare_provider, summary
 from dragoman.cli.options import collect
 from dragoman.cli.settings import config_option, file_in_force, settings_of
 from dragoman.core.errors import describe_unknown
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, ModelTarget
-from dragoman.gateway.upstreams.routing import Target, UnknownModel, find_provider, matching_row, route
+from dragoman.gateway.upstreams.routing import (
+    DEMO,
+    Target,
+    UnknownModel,
+    find_provider,
+    matching_row,
+    route,
+)
 from dragoman.profiles import known
 
 EXAMPLES = """\b
@@ -45,7 +52,17 @@ class AgentOptions(Struct, frozen=True):
     arguments: tuple[str, ...]
 
 
-@click.command(epilog=EXAMPLES)
+class RunCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            option = error.option_name
+            hint = f"Options of the agent stand behind --: dragoman run claude -- {option}"
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+
+
+@click.command(cls=RunCommand, epilog=EXAMPLES)
 @click.argument("agent", type=click.Choice(list(AGENTS)))
 @click.option("--model", metavar="M", help="provider:model, or a name from the configuration.")
 @config_option
@@ -112,6 +129,7 @@ def targets_for(model: str | None, agent: AgentProgram, config: Config) -> tuple
     """Where `model` goes; a provider that is unknown or lacks its key is an error, never replaced."""
     if model:
         _refuse_unknown_provider(model, config)
+        refuse_bare_provider(model, config)
     try:
         targets = route(config, model or agent.usual_model)
     except UnknownModel as error:
@@ -133,7 +151,8 @@ def everything_to(targets: tuple[Target, ...], config: Config) -> Config:
 
 def _describe(targets: tuple[Target, ...]) -> str:
     first, *others = (f"{target.provider.name}:{target.model}" for target in targets)
-    facts = summary(targets[0].provider.profile(targets[0].model))
+    is_demo = targets[0].provider.name == DEMO
+    facts = SCRIPTED if is_demo else summary(targets[0].provider.profile(targets[0].model))
     if facts:
         first += f" ({facts})"
     return f"{first}, else {', '.join(others)}" if others else first

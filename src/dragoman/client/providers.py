@@ -215,7 +215,9 @@ class _ObservedTransport:
 def _demand_key(known: ProviderSettings) -> None:
     if known.key_env:
         names, name = " or ".join((known.key_env, *known.other_key_envs)), known.name
-        raise ConfigError(f"Provider {name!r} has no key. Set {names}, or use Provider({name!r}, api_key=…).")
+        raise ConfigError(
+            f"Provider {name!r} has no key. Set {names}. In Python, Provider({name!r}, api_key=…) takes it."
+        )
 
 
 def _codec_for(name: str, protocol: str, base_url: str) -> Codec:
@@ -240,6 +242,8 @@ def model_of(model: str | Model) -> Model:
     if isinstance(model, Model):
         return model
     name, separator, rest = split_model(model)
+    if not rest and name in known_providers():
+        raise ConfigError(f"{name!r} is a provider. Name a model of it: {name}:MODEL.")
     if not separator or not rest:
         raise ConfigError(
             f"{model!r} names no provider. Write provider:model. Known providers: {_list_known()}."

@@ -143,7 +143,12 @@ def _settings(settings: Mapping[str, Any]) -> Settings:
         return Settings()
     unknown = [name for name in given if name not in _SETTINGS]
     if unknown:
-        problem = describe_unknown("setting", unknown[0], sorted((*_OWN, *_SETTINGS)))
+        from dragoman.client.loop import RunOptions  # which imports this module
+
+        options = RunOptions.__annotations__
+        if unknown[0] in options:
+            raise ConfigError(f"{unknown[0]} is an option of run. One request has no use for it.")
+        problem = describe_unknown("setting", unknown[0], sorted({"tools", *_OWN, *_SETTINGS, *options}))
         raise ConfigError(f"{problem} What only one provider knows goes into `extra`.")
     if "stop" in given:
         given["stop"] = (given["stop"],) if isinstance(given["stop"], str) else tuple(given["stop"])
