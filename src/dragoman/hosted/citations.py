@@ -9,8 +9,12 @@ from dragoman.core.hosted import FoundSource
 from dragoman.core.model import Citation
 
 LONGEST_QUOTE = 150  # characters; Anthropic's `cited_text` has no more
-# A link of Markdown, or an address by itself. Both patterns are linear
-_LINK = re.compile(r"\[[^\[\]\n]*\]\((https?://[^\s()]+)\)|(https?://[^\s<>\"'`()\[\]]+)")
+# A link of Markdown, or an address by itself, with pairs of parentheses as in those of Wikipedia, and up to
+# the punctuation of Chinese and Japanese. Both patterns are linear
+_LINK = re.compile(
+    r"\[[^\[\]\n]*\]\((https?://(?:[^\s()]|\([^\s()]*\))+)\)"
+    r"|(https?://(?:[^\s<>\"'`()\[\]“”‘’（）【】「」『』《》。，、；：！？]|\([^\s<>()]*\))+)"
+)
 _AFTER = ".,;:!?*_"  # what ends a sentence, or its emphasis, and no address
 
 
