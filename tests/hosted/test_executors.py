@@ -160,6 +160,16 @@ DOMAINS = {
     "a domain": ({"allowed_domains": ["b.example"]}, ["https://b.example/x/hills"]),
     "a path": ({"allowed_domains": ["b.example/x"]}, ["https://b.example/x/hills"]),
     "another path": ({"allowed_domains": ["b.example/y"]}, []),
+    "any path": ({"allowed_domains": ["b.example/*"]}, ["https://b.example/x/hills"]),
+    "a path with a wildcard": ({"allowed_domains": ["B.example/*/hills"]}, ["https://b.example/x/hills"]),
+    "another one": ({"allowed_domains": ["b.example/*/rivers"]}, []),
+    "a scheme": ({"allowed_domains": ["https://b.example/"]}, ["https://b.example/x/hills"]),
+    "a blocked one with a scheme": (
+        {"blocked_domains": ["https://a.example"]},
+        ["https://b.example/x/hills", "https://c.example/"],
+    ),
+    "all below": ({"allowed_domains": ["*.b.example"]}, ["https://b.example/x/hills"]),
+    "a path in capitals": ({"allowed_domains": ["b.example/X"]}, []),
     "the end of a name": ({"allowed_domains": ["example"]}, [row["url"] for row in ROWS]),
     "half a name": ({"allowed_domains": ["ample"]}, []),
 }

@@ -46,10 +46,15 @@ class SearchFailed(DragomanError):
 
 
 def with_sites(query: SearchQuery) -> str:
-    """The query for an engine that knows `site:`."""
-    allowed = " OR ".join(f"site:{domain}" for domain in query.allowed)
-    blocked = " ".join(f"-site:{domain}" for domain in query.blocked)
+    """The query for an engine that knows `site:`, but no wildcards: what they leave out is left out later."""
+    allowed = " OR ".join(f"site:{_bare(domain).partition('*')[0]}" for domain in query.allowed)
+    blocked = " ".join(f"-site:{_bare(domain)}" for domain in query.blocked if "*" not in _bare(domain))
     return " ".join(part for part in (query.text, f"({allowed})" if allowed else "", blocked) if part)
+
+
+def _bare(domain: str) -> str:
+    """Some clients write a scheme, or `*.` for what is below: both say the same without."""
+    return (domain.partition("://")[2] or domain).removeprefix("*.")
 
 
 def is_address(url: str) -> bool:
@@ -61,10 +66,12 @@ def is_address(url: str) -> bool:
 
 
 def is_within(url: str, domain: str) -> bool:
-    """Whether `url` is at the domain or below it."""
-    parts, (host, _, path) = urlsplit(url), domain.lower().partition("/")
-    name = (parts.hostname or "").rstrip(".")
-    return (name == host or name.endswith(f".{host}")) and parts.path.lstrip("/").startswith(path)
+    """Whether `url` is at the domain or below it. Its path may have a wildcard: "example.com/*/news"."""
+    parts, (host, _, path) = urlsplit(url), _bare(domain).partition("/")
+    name, host = (parts.hostname or "").rstrip("."), host.lower()
+    below, (begin, _, end) = parts.path.lstrip("/"), path.partition("*")
+    is_below = below.startswith(begin) and end in below[len(begin) :]
+    return is_below and (name == host or name.endswith(f".{host}"))
 
 
 def is_wanted(url: str, allowed: tuple[str, ...], blocked: tuple[str, ...]) -> bool:
