@@ -87,6 +87,21 @@ def test_a_private_address_is_reached_only_where_it_is_named(url: str):
     assert asyncio.run(weather(named))[0] == ["get_weather"]
 
 
+def test_the_first_address_that_answers(url: str, monkeypatch: pytest.MonkeyPatch):
+    """`localhost` is ::1 too, where this server does not listen."""
+    host = url.split("/")[2]
+    monkeypatch.setattr(AddressGuard, "resolve", lambda *_: ["127.0.0.2", host.partition(":")[0]])
+
+    async def run() -> list[str]:
+        session = McpSession("sky", url, guard=AddressGuard(frozenset((host,))))
+        try:
+            return [tool.name for tool in await session.open()]
+        finally:
+            await session.close()
+
+    assert asyncio.run(run()) == ["get_weather"]
+
+
 def test_headers_go_nowhere_else():
     """A redirect is not followed: the authorization is for the server that the client named."""
     seen: list[tuple[str, str | None]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import httpx2
 
@@ -11,7 +12,8 @@ from dragoman.fetch.guard import AddressGuard, FetchError
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
-    """The URL gets the checked address; Host and TLS keep the name, as httpx documents for `sni_hostname`."""
+    """The URL gets a checked address, the first that answers. Host and TLS keep the name, as httpx documents
+    for `sni_hostname`."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -25,7 +27,11 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         except FetchError as error:
             raise httpx2.ConnectError(str(error), request=request) from None
         request.extensions = {**request.extensions, "sni_hostname": host}
-        request.url = request.url.copy_with(host=addresses[0])
+        for address in addresses[:-1]:  # localhost is ::1 first, where few servers listen
+            request.url = request.url.copy_with(host=address)
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._inner.handle_async_request(request)
+        request.url = request.url.copy_with(host=addresses[-1])
         return await self._inner.handle_async_request(request)
 
     async def aclose(self) -> None:
