@@ -42,14 +42,15 @@ def body(count: int, model: str = "m", **more: Any) -> bytes:
 def learnt(data: bytes, caller: str = "a") -> tuple[KnownBodies, NotingGlance]:
     known, glance = KnownBodies(), NotingGlance()
     for _ in range(2):
-        known.glance(caller, glance, "messages", data)
+        known.read(caller, glance, "messages", data)
     return known, glance
 
 
 def is_read(known: KnownBodies, glance: NotingGlance, data: bytes, caller: str = "a") -> bool:
     """Whether the body is read in full; what is found must be the same."""
     glance.texts.clear()
-    assert known.glance(caller, glance, "messages", data) == Glance(Seen).read(data)
+    read = known.read(caller, glance, "messages", data)
+    assert (read.fields if read else None) == Glance(Seen).read(data)
     return data in glance.texts
 
 
@@ -82,7 +83,7 @@ def test_of_a_short_one_nothing_else_is_known() -> None:
 def test_one_that_has_grown_too_large_is_not_learnt_and_drops_nothing() -> None:
     known, glance = KnownBodies(40_000), NotingGlance()
     for caller in "aabb":
-        known.glance(caller, glance, "messages", body(6))
+        known.read(caller, glance, "messages", body(6))
     for tools in ([{"name": "t"}], [], [], []):
         assert not is_read(known, glance, body(200, tools=tools), "b")
     assert not any(is_read(known, glance, body(6), caller) for caller in "ab")
@@ -193,7 +194,7 @@ def test_callers_share_nothing() -> None:
 def test_a_body_that_may_hold_a_key_is_not_kept() -> None:
     known, glance = KnownBodies(), NotingGlance()
     for _ in range(4):
-        known.glance("a", glance, "messages", body(6), lambda seen: "tools" in seen)
+        known.read("a", glance, "messages", body(6), lambda seen: "tools" in seen)
     assert known.size == 0
     assert is_read(known, glance, body(6))
 
@@ -201,7 +202,7 @@ def test_a_body_that_may_hold_a_key_is_not_kept() -> None:
 def test_bodies_that_never_come_again_are_learnt_ever_more_rarely() -> None:
     known, glance = KnownBodies(), NotingGlance()
     for number in range(1000):
-        known.glance("a", glance, "messages", body(6, f"m{number}"))
+        known.read("a", glance, "messages", body(6, f"m{number}"))
     assert known.size < 12 * (len(body(6)) + 1000)
 
 
@@ -209,7 +210,7 @@ def test_all_take_no_more_than_the_limit() -> None:
     known, glance = KnownBodies(50_000), NotingGlance()
     for number in range(40):
         for _ in range(3):
-            known.glance(f"caller {number}", glance, "messages", body(20, f"m{number}"))
+            known.read(f"caller {number}", glance, "messages", body(20, f"m{number}"))
         assert known.size <= 50_000
     assert not is_read(known, glance, body(20, "m39"), "caller 39")
     assert is_read(known, glance, body(20, "m0"), "caller 0")
@@ -225,7 +226,7 @@ def test_many_conversations_of_one_agent_stay_known(tools_first: bool) -> None:
     known, glance = KnownBodies(), NotingGlance()
     for _ in range(12):  # not every unknown one is learnt
         for number in range(100):
-            known.glance("a", glance, "messages", conversation(number))
+            known.read("a", glance, "messages", conversation(number))
     assert not any(is_read(known, glance, conversation(number)) for number in range(100))
 
 
@@ -235,7 +236,7 @@ def test_what_is_known_of_a_caller_is_counted() -> None:
         head = {"system": "s" * (number % 40)}
         data = encode({**head, "messages": messages(1 + number % 9), "n": number % 7})
         for _ in range(2):
-            known.glance("a", glance, "messages", data)
+            known.read("a", glance, "messages", data)
     places = known._callers["a"].places  # pyright: ignore[reportPrivateUsage]
     bodies = [body for place in places for alike in place.known.values() for body in alike]
     assert known.size == sum(body.size for body in bodies) > 0

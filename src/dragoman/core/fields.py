@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import UNSET, Raw, Struct, structs
 
@@ -355,6 +355,7 @@ class GivenSettings:
 class PartlyReadBody(Struct, eq=False):
     """A body that was read in part: `fields` are those that somebody may look at."""
 
+    is_glanced: ClassVar[bool] = False  # see Body
     fields: Wire
 
     def holds(self, text: bytes) -> bool:
@@ -399,7 +400,7 @@ class Body:
     @property
     def is_glanced(self) -> bool:
         """Whether `glance` comes from a Glance, which says that its fields stand only once in the text."""
-        return self.glance is not self._wire and self.outline is None
+        return self.outline.is_glanced if self.outline else self.glance is not self._wire
 
     @property
     def parsed(self) -> Wire | None:

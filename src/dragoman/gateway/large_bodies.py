@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Recall = Callable[[Codec, bytes], PartlyReadBody | None]
-Look = Callable[[bytes], Wire | None]
+Look = Callable[[bytes], Body | None]
 T = TypeVar("T")
 
 LARGE = 256 * 1024  # bytes; below it, a body takes a few milliseconds
@@ -114,15 +114,15 @@ async def read(
     incoming: ServerRequest | None = None,
 ) -> Body:
     """A body of more than LARGE bytes. Raises WireError, TooManyValues or MemoryFull."""
-    values, seen = await run_for(len(data), _look_at, data, look)
-    if seen is not None:
-        return Body(data, client.name, seen)
+    values, glanced = await run_for(len(data), _look_at, data, look)
+    if glanced:
+        return glanced
     if incoming:
         _hold(incoming, values, len(data))
     return await run_for(len(data), _read, data, client, recall)
 
 
-def _look_at(data: bytes, look: Look | None) -> tuple[int, Wire | None]:
+def _look_at(data: bytes, look: Look | None) -> tuple[int, Body | None]:
     return count_values(data), look(data) if look else None
 
 

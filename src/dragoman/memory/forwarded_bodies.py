@@ -27,12 +27,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Raw, Struct, field
 
 from dragoman.core import jsontext
 from dragoman.core.caches import LearningPace
+from dragoman.core.fields import PartlyReadBody
 from dragoman.core.jsontext import CUT_TEXT, Glance
 from dragoman.serving.accounting import no_key
 
@@ -49,6 +50,7 @@ _OVERHEAD = 500  # bytes of the objects of a known body
 _SPACE = ord(" ")
 _END_OF_OBJECT = ord("}")
 _EMPTY, _CONTINUED = b"[", b"[{}"
+_HELD = -1  # the bytes that were sought stand in a known body
 
 
 class _KnownBody(Struct, frozen=True, gc=False):
@@ -61,6 +63,7 @@ class _KnownBody(Struct, frozen=True, gc=False):
     tail: bytes
     length: int
     seen: dict[str, Any]
+    searched: dict[bytes, int] = field(default_factory=dict[bytes, int])  # see `holds`
 
     @property
     def size(self) -> int:
@@ -73,6 +76,16 @@ class _KnownBody(Struct, frozen=True, gc=False):
         start, known = self.start, len(self.beginning) - self.start
         size = next((size for size in _SAMPLES if size <= known), 0)
         return (start, start + size) if size else (max(0, start - _SAMPLES[0]), start)
+
+    def holds(self, text: bytes) -> bool:
+        """Whether its beginning or its tail has these bytes; each is searched once."""
+        begin, end = self.searched.get(text, 0), len(self.beginning)
+        if 0 <= begin < end:
+            found = self.beginning.rfind(text, max(0, begin - len(text))) >= 0
+            if not begin:
+                found = found or self.tail.rfind(text) >= 0
+            self.searched[text] = begin = _HELD if found else end
+        return begin == _HELD
 
     def glance(self, glance: Glance[Any], data: bytes) -> dict[str, Any] | None:
         """Like `glance.read`, for a body that begins like this one; gives `seen` where the tail is the same.
@@ -87,7 +100,10 @@ class _KnownBody(Struct, frozen=True, gc=False):
         """What is to be known of a body with the same beginning and tail. Raises one of MALFORMED."""
         end = len(data) - len(self.tail)
         array = b"".join([self.opening, data[len(self.beginning) : end], b"]"])
-        return _up_to_changing(data, self.start, end, jsontext.split_array(array), self.seen)
+        grown = _up_to_changing(data, self.start, end, jsontext.split_array(array), self.seen)
+        if grown:
+            grown.searched.update(self.searched)
+        return grown
 
     def goes_on(self, before: _KnownBody) -> bool:
         known_by_tail = before.opening == _EMPTY
@@ -100,6 +116,21 @@ class _KnownBody(Struct, frozen=True, gc=False):
     def cut(self) -> int:
         """How many bytes longer than `shortened` a body is."""
         return len(self.beginning) - self.start - len(self.opening)
+
+
+class GlancedBody(PartlyReadBody):
+    """`fields` are what a Glance found: nobody writes into them. `known` begins and ends as it does."""
+
+    is_glanced: ClassVar[bool] = True
+    data: bytes
+    known: _KnownBody | None = None
+
+    def holds(self, text: bytes) -> bool:
+        known, data = self.known, self.data
+        if known is None:
+            return data.rfind(text) >= 0
+        begin, end = len(known.beginning) - len(text), len(data) - len(known.tail) + len(text)
+        return data.rfind(text, max(0, begin), end) >= 0 or known.holds(text)
 
 
 class _Samples(Struct):
@@ -164,14 +195,14 @@ class KnownBodies:
         self._callers: OrderedDict[Hashable, _CallerBodies] = OrderedDict()
         self._lock = Lock()
 
-    def glance(
+    def read(
         self,
         caller: Hashable,
         glance: Glance[Any],
         field: str,
         data: bytes,
         may_hold_key: Callable[[dict[str, Any]], bool] = no_key,
-    ) -> dict[str, Any] | None:
+    ) -> GlancedBody | None:
         """Like `glance.read`, for a request whose messages are in `field`. A body that may hold a key beside
         them is not learnt."""
         own = self._callers.get(caller)
@@ -188,13 +219,13 @@ class KnownBodies:
             is_due = len(data) * _GROWN > known.length if has_its_tail else self._is_due(caller)
             if is_due and len(data) <= self.max_bytes // 4 and not may_hold_key(seen):
                 self._learn(caller, data, field, seen, known)
-            return seen
+            return GlancedBody(seen, data, known if has_its_tail else None)
         seen = glance.read(data)
-        if seen is None or len(data) > self.max_bytes // 4 or may_hold_key(seen):
-            return seen
-        if self._is_due(caller):
+        if seen is None:
+            return None
+        if len(data) <= self.max_bytes // 4 and not may_hold_key(seen) and self._is_due(caller):
             self._learn(caller, data, field, seen)
-        return seen
+        return GlancedBody(seen, data)
 
     def _is_due(self, caller: Hashable) -> bool:
         with self._lock:

@@ -106,7 +106,7 @@ class RequestReader:
     def _parse(self, request: GatewayRequest, data: bytes, glance: Glance[Any] | None) -> Body:
         client = request.client
         if glance:
-            return Body(data, client.name, self._look(request, glance, data))
+            return self._look(request, glance, data) or Body(data, client.name)
         outline = self._memory.read(request.scope, client, data) if self._memory else None
         return Body(data, client.name, outline=outline)
 
@@ -118,12 +118,15 @@ class RequestReader:
         recall = partial(self._memory.read, request.scope) if self._memory else None
         return await large_bodies.read(data, client, None, recall, request.incoming)
 
-    def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Wire | None:
-        if self._bodies is None or len(data) < SMALLEST:
-            return glance.read(data)
+    def _look(self, request: GatewayRequest, glance: Glance[Any], data: bytes) -> Body | None:
+        """None: it has to be read as a whole."""
         client, accounting = request.client, request.protocol_server.accounting
+        if self._bodies is None or len(data) < SMALLEST:
+            seen = glance.read(data)
+            return None if seen is None else Body(data, client.name, seen)
         caller = request.scope, client.name
-        return self._bodies.glance(caller, glance, client.turns, data, accounting.may_hold_key)
+        glanced = self._bodies.read(caller, glance, client.turns, data, accounting.may_hold_key)
+        return Body(data, client.name, outline=glanced) if glanced else None
 
     async def _route(self, request: GatewayRequest, body: Body) -> RoutedRequest:
         """What the body asks for, and who may answer it. Raises AttemptFailed where the key may not use the
