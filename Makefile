@@ -202,8 +202,8 @@ balancer:
 			|| echo "$$package could not be installed: its tests of the fleet are skipped"; \
 	done
 
-screenshots: $(READY) browser  ## make the pictures of the inspector in docs/images
-	@PYTHONPATH=tests $(BIN)/python tests/inspector/screenshots.py docs/images
+screenshots: $(READY) browser  ## take pictures of each view of the inspector, and renew those in docs/images
+	@PYTHONPATH=tests $(BIN)/python tests/inspector/screenshots.py
 
 page-times: $(READY) browser  ## print what the inspector's page weighs, and how fast it is in a browser
 	@PYTHONPATH=tests $(BIN)/python tests/inspector/times.py

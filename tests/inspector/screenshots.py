@@ -1,4 +1,5 @@
-"""Makes the pictures of the inspector in README and docs, light and dark: `make screenshots`.
+"""Takes pictures of the inspector, light and dark, into build/screenshots, and replaces those in docs/images:
+`make screenshots`.
 
 Needs playwright, a Chromium, Claude Code, Codex and tests/ on the path. Both agents really run, with their
 own prompts and tools, in a small project whose tests fail. A scripted model tells them what to do. Groq
@@ -326,7 +327,7 @@ def main() -> None:
         raise SystemExit(
             "Claude Code or Codex is missing: npm install -g @anthropic-ai/claude-code @openai/codex"
         )
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
+    folder = Path("build/screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     with session(claude, codex) as (gateway, last), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -348,6 +349,8 @@ def main() -> None:
             show(page, f"{gateway.url}/inspect#/exchanges/{last}", "Conversation")
             take(page, folder / f"inspector-narrow-{scheme}.png")
         browser.close()
+    for shown in Path("docs/images").glob("inspector-*.png"):
+        shutil.copy(folder / shown.name, shown)
 
 
 def show(page: Page, url: str, tab: str) -> None:
@@ -362,14 +365,16 @@ def show(page: Page, url: str, tab: str) -> None:
 
 
 def take(page: Page, path: Path) -> None:
-    """At most 256 colours, which halves the file; text stays sharp."""
+    """At most 256 colours, which makes the file a third; all are those of the page, and text stays sharp."""
     page.wait_for_timeout(250)
     page.screenshot(path=path)
     try:
         from PIL import Image
     except ImportError:
         return
-    image = Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    image = (
+        Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
     image.save(path, optimize=True)
 
 

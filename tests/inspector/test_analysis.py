@@ -25,7 +25,7 @@ from dragoman.inspector.export import squeeze
 from dragoman.inspector.overview import overview
 from dragoman.inspector.pairs import URL, find_repeated, reply_pairs, request_pairs, silent_fields
 from dragoman.inspector.sessions import conversation
-from dragoman.inspector.views import Context, stream_view, window_view
+from dragoman.inspector.views import Context, snippets, stream_view, window_view
 from dragoman.recording.outline import main_argument, outline, prompt_text
 from dragoman.recording.streams import assemble_reply, client_framing, reply_parts, timeline
 from dragoman.recording.values import (
@@ -220,6 +220,19 @@ def test_the_window_says_where_the_prefix_broke() -> None:
     assert window_view(after, Context([], None))["prefix"] is None
 
 
+def test_what_is_copied_has_the_key_as_a_variable() -> None:
+    headers = {"x-api-key": "***", "x-claude-code-session-id": "***", "anthropic-version": "2023-06-01"}
+    request = RecordedMessage(
+        "POST", "https://api.anthropic.com/v1/messages", 0, headers, RecordedBody(b"{}")
+    )
+    made = exchange("e1", CLAUDE, {})
+    found = snippets(replace(made, attempts=(replace(made.attempts[0], request=request),)))
+    for name in ("curl, upstream side", "Python"):
+        assert all(each in found[name] for each in ("x-api-key", "$API_KEY", "2023-06-01"))
+        assert "session" not in found[name]
+    compile(found["Python"], "snippet", "exec")
+
+
 def test_what_an_exchange_is_about() -> None:
     body = json.dumps(CLAUDE).encode()
     reply = json.dumps(
@@ -232,6 +245,8 @@ def test_what_an_exchange_is_about() -> None:
         3,
         2,
     )
+    text = json.dumps({"content": [{"type": "text", "text": "All pass.\n\n| what | how |"}]}).encode()
+    assert outline("anthropic", body, text).preview == "Bash failed → All pass."
     assert outline("anthropic", b"no json", b"").preview == ""
     assert prompt_text("<system-reminder>x</system-reminder>") == ""
     assert prompt_text("<system-reminder>x</system-reminder>\nFix it") == "Fix it"

@@ -4,7 +4,7 @@ each tab."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -272,27 +272,29 @@ def snippets(recording: Recording) -> dict[str, str]:
 def curl(message: RecordedMessage, base: str) -> str:
     url = f'"{base}"{shlex.quote(message.url)}' if base else shlex.quote(message.url)
     lines = [f"curl -sS -X {message.method or 'POST'} {url}"]
-    for name, value in message.headers.items():
-        if name in _SKIPPED:
-            continue
-        if value == "***" and name in _KEYS:
-            scheme = "Bearer " if name == "authorization" else ""
-            lines.append(f'-H "{name}: {scheme}$API_KEY"')
-        else:
-            lines.append(f"-H {shlex.quote(f'{name}: {value}')}")
+    for name, value in _headers(message):
+        header = f"{name}: {value}"
+        lines.append(f'-H "{header}"' if value.endswith("$API_KEY") else f"-H {shlex.quote(header)}")
     if message.body.data:
         lines.append(f"--data-binary {shlex.quote(message.body.text)}")
     return " \\\n  ".join(lines)
 
 
+def _headers(message: RecordedMessage) -> Iterator[tuple[str, str]]:
+    """Headers to send again. The key is a variable; what else is masked is left out."""
+    for name, value in message.headers.items():
+        if value == "***" and name in _KEYS:
+            yield name, "Bearer $API_KEY" if name == "authorization" else "$API_KEY"
+        elif value != "***" and name not in _SKIPPED:
+            yield name, value
+
+
 def _python(message: RecordedMessage) -> str:
-    headers = {
-        name: value for name, value in message.headers.items() if name not in _SKIPPED and value != "***"
-    }
     return (
         "import json, os, urllib.request\n\n"
         f"body = json.loads({message.body.text!r})\n"
-        f"headers = {headers!r} | {{'authorization': 'Bearer ' + os.environ['API_KEY']}}\n"
+        f"headers = {dict(_headers(message))!r}\n"
+        "headers = {name: os.path.expandvars(value) for name, value in headers.items()}  # $API_KEY\n"
         f"request = urllib.request.Request({message.url!r}, json.dumps(body).encode(), headers)\n"
         "print(urllib.request.urlopen(request).read().decode())\n"
     )

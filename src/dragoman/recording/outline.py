@@ -77,7 +77,7 @@ def outline(client: str, body: bytes, reply: bytes) -> Outline:
 
 
 def describe_parts(parts: Iterable[AnyPart]) -> str:
-    """A reply in a line: its calls, or else its text."""
+    """A reply in a line: its calls, or else the first paragraph of its text."""
     found = list(parts)
     calls = [
         f"{part.name} {main_argument(part.arguments)}".strip() for part in found if isinstance(part, ToolCall)
@@ -85,7 +85,12 @@ def describe_parts(parts: Iterable[AnyPart]) -> str:
     if calls:
         return ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
     return next(
-        (shorten(part.text, _LONGEST) for part in found if isinstance(part, Text) and part.text.strip()), ""
+        (
+            shorten(part.text.strip().partition("\n\n")[0], _LONGEST)
+            for part in found
+            if isinstance(part, Text) and part.text.strip()
+        ),
+        "",
     )
 
 

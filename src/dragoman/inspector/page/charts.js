@@ -10,7 +10,7 @@ export function spark(values, kind = "") {
 
 // `stacks`: [{label, values: [a, b, c]}], drawn from the bottom in the classes of `kinds`.
 export function bars(stacks, kinds, label) {
-  const width = 900;
+  const width = Math.min(900, innerWidth - 54);
   const height = 190;
   const most = nice(Math.max(1, ...stacks.map((it) => sum(it.values, (value) => value))));
   const step = (width - 50) / stacks.length;
@@ -24,7 +24,7 @@ export function bars(stacks, kinds, label) {
     });
     return svg("g", svg("title", `${stack.label}: ${stack.values.map(short).join(", ")}`), rects);
   });
-  const every = Math.ceil(stacks.length / 6);
+  const every = Math.ceil((stacks.length * 150) / width);
   const times = stacks.map((stack, i) => (i % every === Math.floor(every / 2) ? svg("text", { x: 48 + (i + 0.5) * step, y: height - 4, "text-anchor": "middle" }, stack.label) : ""));
   return svg("svg.chart", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, grid, drawn, times);
 }

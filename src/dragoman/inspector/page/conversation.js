@@ -28,7 +28,7 @@ export async function conversation(view) {
     page.settings(),
     data.rounds.map((it, i) => [h("div.rule", h("b", `Round ${i + 1}`), h("span.up", it.name), h("span.faint", duration(it.ms))), it.parts.map((part) => page.block(part, "reply", part.answer))]),
     data.rounds.length ? "" : data.reply.map((it) => page.block(it, "reply")),
-    running ? h("span.caret", { "aria-label": "the reply is still under way" }) : data.reply.length ? "" : h("p.muted", summary.error || "The reply holds nothing to read."),
+    running ? h("span.caret", { "aria-label": "the reply is still running" }) : data.reply.length ? "" : h("p.muted", summary.error || "The reply holds nothing to read."),
   );
 }
 
@@ -126,7 +126,7 @@ class Reader {
     if (answer) return h("div", { class: `foot2 ${answer.failed ? "bad" : "ok"}` }, h("span", answer.failed ? "✕ failed" : "✓ result", answer.ms === undefined ? "" : ` · run by the gateway · ${duration(answer.ms)}`), answer.content.map((it) => this.output(it, part)));
     const later = this.data.answers[part.id];
     if (later) return h("div", { class: `foot2 ${later.failed ? "bad" : "ok"}` }, `${later.failed ? "✕ failed" : "✓ answered"} in turn ${later.turn} · ≤ ${duration(Math.max(later.most_ms, 0))} · ${size(later.size)} `, h("button.linkish", { onclick: () => go({ id: later.exchange }) }, "open"));
-    return this.view.head.summary.state === "active" || this.data.reply.includes(part) ? h("div.foot2.faint", part.complete ? "no result was recorded yet" : "the arguments are still under way, or were cut off") : "";
+    return this.view.head.summary.state === "active" || this.data.reply.includes(part) ? h("div.foot2.faint", part.complete ? "no result was recorded yet" : "the arguments are still streaming, or were cut off") : "";
   }
 
   card(part, { body, foot = "", failed = false, facts = "", isResult = false }) {

@@ -40,7 +40,7 @@ export const number = (value) => (value === null || value === undefined ? "–" 
 // 38.4k, 5.60M
 export function short(value) {
   if (!value) return value === 0 ? "0" : "–";
-  return value >= 1e6 ? `${(value / 1e6).toFixed(2)}M` : value >= 10000 ? `${(value / 1000).toFixed(1)}k` : number(value);
+  return value >= 1e6 ? `${(value / 1e6).toFixed(2)}M` : value >= 10000 ? `${+(value / 1000).toFixed(1)}k` : number(value);
 }
 
 export function money(value) {

@@ -60,7 +60,7 @@ function codes(rows) {
 function latency(rows) {
   const most = Math.max(...rows.map((it) => Math.max(it.p99 || 0, it.whole || 0)), 1);
   const at = (ms) => `${(ms / most) * 100}%`;
-  return h("div.hb.lat", rows.map((it) => [h("code", it.name), h("span.b", h("i.span", { style: `left:${at(it.p50)};width:${at(it.p99 - it.p50)}` }), h("i.p50", { style: `left:${at(it.p50)}` }), h("i.p95", { style: `left:${at(it.p95)}` }), h("i.whole", { style: `left:${at(it.whole)}` })), h("span.num", { title: `p95 ${duration(it.p95)}, p99 ${duration(it.p99)}, whole ${duration(it.whole)}` }, `${duration(it.p50)} · ${duration(it.p95)}`)]));
+  return h("div.hb.lat", rows.map((it) => [h("code", it.name), h("span.b", h("i.span", { style: `left:${at(it.p50)};width:${at(it.p99 - it.p50)}` }), h("i.p50", { style: `left:${at(it.p50)}` }), h("i.p95", { style: `left:${at(it.p95)}` }), h("i.whole", { style: `left:${at(it.whole)}` })), h("span.num", { title: `p95 ${duration(it.p95)}, p99 ${duration(it.p99)}, whole ${duration(it.whole)}` }, `${duration(it.p50)} · ${duration(it.p95)}`)]), h("span"), h("span.scale", [0, 0.25, 0.5, 0.75, 1].map((it) => h("span", duration(it * most)))));
 }
 
 customElements.define("overview-view", OverviewView);

@@ -32,7 +32,7 @@ export function route(view) {
     last = stop;
   });
   calls(Infinity);
-  const noticed = it.state === "failed" ? `The client got ${it.cut ? "a stream that ends with an error" : `status ${it.status}`}.` : it.state === "active" ? "The answer is still under way." : it.rounds ? `One answer. The gateway ran ${plural(executed.length, "call")} of hosted tools in between.` : attempts.length > 1 ? `Nothing but a later first byte, after ${duration(it.first_ms ?? it.ms)}.` : "One attempt, and its answer.";
+  const noticed = it.state === "failed" ? `The client got ${it.cut ? "a stream that ends with an error" : `status ${it.status}`}.` : it.state === "active" ? "The answer is still running." : it.rounds ? `One answer. The gateway ran ${plural(executed.length, "call")} of hosted tools in between.` : attempts.length > 1 ? `Nothing but a later first byte, after ${duration(it.first_ms ?? it.ms)}.` : "One attempt, and its answer.";
   const heads = [["Client request", request.headers], ...attempts.flatMap((each, i) => [[`Upstream request${attempts.length > 1 ? ` ${i + 1}` : ""}`, each.headers, `${each.method} ${each.url}`], [`Upstream reply${attempts.length > 1 ? ` ${i + 1}` : ""}`, each.reply_headers]]), ["Client reply", reply.headers]];
   return h("div.pad",
     h("h3", "Which rule decided"),

@@ -95,7 +95,7 @@ class Stream {
     this.detail.textContent = pretty(tick);
     this.heads[1].textContent = `${duration(tick.ms)} · ${tick.track}`;
     const begin = Math.max(0, Math.min(at - 4, this.ticks.length - 10));
-    replace(this.table, this.ticks.slice(begin, begin + 10).map((it, i) => h("tr", { "aria-current": begin + i === at ? "true" : null, onclick: () => this.step(begin + i, true) }, h("td.num", `${(it.ms / 1000).toFixed(3)} s`), h("td.num", begin + i ? `+${duration(it.ms - this.ticks[begin + i - 1].ms)}` : ""), h("td", { class: { upstream: "up", client: "cl" }[it.track] || "" }, it.track), h("td.mono", it.name), h("td.mono.faint", it.text.slice(0, 80)))));
+    replace(this.table, this.ticks.slice(begin, begin + 10).map((it, i) => h("tr", { "aria-current": begin + i === at ? "true" : null, onclick: () => this.step(begin + i, true) }, h("td.num", `${(it.ms / 1000).toFixed(3)} s`), h("td.num", begin + i ? `+${duration(it.ms - this.ticks[begin + i - 1].ms)}` : ""), h("td", { class: { upstream: "up", client: "cl" }[it.track] || "" }, it.track), h("td.mono", it.name), h("td.mono.faint", it.text.slice(0, 64)))));
   }
 
   // Plays at the speed at which it came.

@@ -53,7 +53,7 @@ function prefix(view, { prefix: it, other_provider: other, price }) {
   const { summary } = view.head;
   if (!it) return h("div.prefix.ok", h("span", h("b", "The first turn of its conversation.")));
   if (other) return h("div.prefix", h("span", icon("warn"), h("b", " Another provider answered the turn before. "), `A prompt cache of ${other} does not help ${summary.provider}.`));
-  if (!it.path) return h("div.prefix.ok", h("span", h("b", "✓ The prefix is whole. "), `All of the last turn, about ${number(it.same)} tokens, stands at the beginning of this request. A prompt cache can match it.`), h("small.faint", "compared in cache order: tools, system, messages"));
+  if (!it.path) return h("div.prefix.ok", h("span", h("b", "✓ The prefix is whole. "), `All of the last turn, about ${number(it.same)} tokens, is the beginning of this request. A prompt cache can match it.`), h("small.faint", "compared in cache order: tools, system, messages"));
   const tokens = summary.input || it.total;
   const behind = Math.round(tokens * (1 - it.same / Math.max(it.total, 1)));
   const costs = price?.cached_input != null ? ` That is ${money((behind * price.input) / 1e6)} instead of ${money((behind * price.cached_input) / 1e6)}.` : "";

@@ -46,7 +46,7 @@ class Wires {
     const { summary, attempts, losses } = view.head;
     const last = attempts[options.attempt - 1];
     const values = names.map((name) => parse(data[name]));
-    if (!options.reply && last?.url && values[1] && typeof values[1] === "object") values[1] = { $url: `${last.method} ${last.url.replace(/^https?:\/\/[^/]+/, "")}`, ...values[1] };
+    if (!options.reply && last?.url && values[1] && typeof values[1] === "object") values[1] = { $url: last.url.replace(/^https?:\/\/[^/]+/, ""), ...values[1] };
     const counterparts = new Map(pairs);
     this.panes = values.map((value, side) => new Pane(this, side, value, marksOf(value, losses, side, counterparts), options.reply ? {} : data.repeated[names[side]] || {}));
     this.maps = [new Map(), new Map()];
@@ -60,12 +60,12 @@ class Wires {
     const heads = names.map((name) => h("h3", h("i", { class: title[name][0] }), title[name][1], h("small", data[name].text ? size(data[name].text.length) : "", data[name].assembled ? " · put together from its frames" : "")));
     const tries = attempts.length < 2 ? "" : h("select.sel", { "aria-label": "attempt", onchange: (event) => ((options.attempt = Number(event.target.value)), view.show("Wires")) }, attempts.map((it, i) => h("option", { value: i + 1, selected: i + 1 === options.attempt }, `${attempts.at(-1).round ? `Round ${it.round + 1}` : `Attempt ${i + 1}`} · ${it.provider} ${it.status || ""}`)));
     const choose = (reply) => () => ((options.reply = reply), view.show("Wires"));
-    this.search = h("input", { placeholder: "search both wires", "aria-label": "search both wires", value: options.search || "", oninput: () => this.find(), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
+    this.search = h("input", { placeholder: "search", "aria-label": "search both wires", value: options.search || "", oninput: () => this.find(), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
     this.only = h("button.btn.ghost", { "aria-pressed": String(options.only), onclick: () => ((options.only = !options.only), this.only.setAttribute("aria-pressed", String(options.only)), this.draw()) }, "Only differences");
     this.lines = svg("svg.links", { "aria-hidden": "true" });
     this.bar = h("div.reason-bar", { "aria-live": "polite" });
     this.element = h("div.wirebox",
-      h("div.wbar", h("div.seg", h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), tries, h("label.filter", icon("search"), this.search), h("span.legend", ["dropped", "changed", "invented"].map((it) => h("span", h("i", { class: it }), it))), h("span.grow"), this.only, h("button.btn", { onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
+      h("div.wbar", h("div.seg", h("button", { "aria-pressed": String(!options.reply), onclick: choose(false) }, "Request"), h("button", { "aria-pressed": String(options.reply), onclick: choose(true) }, "Reply")), tries, h("label.filter", icon("search"), this.search), h("span.grow"), this.only, h("button.btn", { onclick: (event) => copy(data[names[0]].text, event.target) }, icon("copy"), "Copy")),
       h("div.wires", h("div.wcol", heads[0], this.panes[0].element), h("div.wgap", this.lines), h("div.wcol", heads[1], this.panes[1].element)),
       this.bar,
     );
@@ -118,7 +118,7 @@ class Wires {
     const mark = pane.markOf(path);
     const [one, other] = side ? [found?.path, path] : [path, found?.path];
     const kind = mark?.kind || (found ? (same(pane.value, path, this.panes[1 - side].value, found.path) ? "equal" : found.of === path ? "moved" : "inside") : side ? "added" : "own");
-    const why = { equal: "The same value on both wires.", moved: "It stands elsewhere, or is written otherwise.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "This protocol needs it.", own: this.hasPaired(side, path) ? "Its fields have counterparts. Open it." : "Only this protocol knows it. It is no loss." }[kind];
+    const why = { equal: "The same value on both wires.", moved: "The same value, at another place or spelled differently.", inside: `Part of ${found?.of}, whose counterpart is shown.`, added: "This protocol needs it.", own: this.hasPaired(side, path) ? "Its fields have counterparts. Open it." : "Only this protocol knows it. It is no loss." }[kind];
     const value = (held, at) => (at ? h("pre", { tabindex: "0", role: "region", "aria-label": at }, shown(resolved(held, at))) : "");
     const values = [value(this.panes[0].value, one), value(this.panes[1].value, other)];
     replace(
@@ -308,7 +308,7 @@ class Pane {
       "button",
       { class: `wl${mark ? ` ${mark.kind}` : ""}${isNew ? " isnew" : ""}${this.hits.has(path) ? " hit" : ""}`, style: `--d:${depth}`, data: { path, side: String(this.side) }, "aria-expanded": isTree ? String(open) : null, onclick: act },
       isTree ? h("span.tri", open ? "▾" : "▸") : "",
-      h("span.k", path === "$url" ? "" : `${name}: `),
+      h("span.k", `${path === "$url" ? "POST" : name}: `),
       text,
       mark ? h("span.tag", mark.kind) : isTree && !open && this.leads(path) ? h("span.tag.inner", `${this.count(path)} inside`) : "",
     );
