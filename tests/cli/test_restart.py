@@ -66,7 +66,7 @@ def test_a_broken_file_keeps_the_old_configuration(tmp_path: Path, workers: str)
         assert status(url, "old-key-1") == 200
         file.write_text('[server]\nkeys = ["new-key-2"]\nprot = 1\n')
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the old one stays in force" in log.read_text())
+        wait_until(lambda: "the old one stays in use" in log.read_text())
         assert "dragoman.toml:3: server.prot: Unknown key 'prot'. Did you mean 'port'?" in log.read_text()
         assert status(url, "old-key-1") == 200
 
@@ -98,7 +98,7 @@ def test_a_reload_opens_no_gateway(tmp_path: Path, workers: str, trigger: str):
             file.write_text(text)
             if trigger == "signal":
                 process.send_signal(signal.SIGHUP)
-            wait_until(lambda count=count: log.read_text().count("stays in force") >= count)
+            wait_until(lambda count=count: log.read_text().count("stays in use") >= count)
             assert (status(url, "old-key-1"), status(url), status(url, "other")) == (200, 401, 401)
         assert "was reloaded" not in log.read_text()
 

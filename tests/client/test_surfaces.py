@@ -154,7 +154,7 @@ def test_one_protocol_of_a_known_provider_has_its_own_address() -> None:
 
 
 def test_surfaces_instead_of_a_protocol() -> None:
-    with pytest.raises(ConfigError, match="Surfaces stand instead of"):
+    with pytest.raises(ConfigError, match="Surfaces replace"):
         Provider("many", protocol="openai-chat", surfaces=[Surface("anthropic", "http://127.0.0.1:9")])
 
 

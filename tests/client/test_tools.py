@@ -417,7 +417,7 @@ def test_what_a_partial_has_set_is_not_for_the_model():
 
 
 def test_a_lambda_has_no_name():
-    with pytest.raises(ConfigError, match="no name for a tool"):
+    with pytest.raises(ConfigError, match="cannot be the name of a tool"):
         tool(lambda city: city)
 
 

@@ -117,7 +117,7 @@ class MixedFrame:
 
 
 NO_TABLES: dict[str, tuple[Any, str]] = {
-    "one row": ({"messages": messages(1), "n": 1}, "all of one length. A row stands in a list"),
+    "one row": ({"messages": messages(1), "n": 1}, "all of one length. A row is a dict in a list"),
     "columns of different lengths": ({"messages": [1], "n": [1, 2]}, "all of one length"),
     "a text for a column": ({"messages": "abc"}, "a list for each column"),
     "a list of texts": (["abc"], "expected a list of dicts, got a list with str"),

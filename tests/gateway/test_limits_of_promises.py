@@ -38,7 +38,7 @@ def test_a_rest_has_a_longest_time():
     one, _ = route(load(pool, {}), "up:m")
     for _ in range(12):
         pools.note_failure(one, Failure("billing", "", 402))
-    assert said[-1] == "up/key-1 rests for 3600 s: billing"
+    assert said[-1] == "up/key-1 is paused for 3600 s: billing"
 
 
 def ask(upstream: Canned, search: Search, limits: CallLimits) -> Got:

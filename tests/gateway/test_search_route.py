@@ -99,7 +99,7 @@ def test_the_domains_of_the_client_hold() -> None:
 TEXTS: dict[str, tuple[Any, str]] = {
     "what is not offered": ({"weather": [{"location": "Paris"}]}, "weather is not offered here"),
     "an unknown name": ({"open": [{"ref_id": "turn9search9"}]}, "There is no 'turn9search9'"),
-    "an address that nobody named": ({"open": [{"ref_id": "http://127.0.0.1:1/x"}]}, "does not stand in"),
+    "an address that nobody named": ({"open": [{"ref_id": "http://127.0.0.1:1/x"}]}, "is not in"),
     "no query": ({"search_query": [{}]}, "needs a query"),
     "a strange time zone": ({"time": [{"utc_offset": "soon"}]}, "no offset"),
     "nothing": ({}, "Nothing was asked"),

@@ -29,7 +29,7 @@ NOT_ADDRESSES = {
     "http://bücher.example/": "only ASCII",
     "http://x:99999/": "not a URL",
     "http://x:port/": "not a URL",
-    "http://user:secret@x/": "holds no credentials",
+    "http://user:secret@x/": "no credentials into a URL",
 }
 HEADERS = {
     "a line break in a value": {"authorization": "Bearer s3cret\r\nevil: 1"},

@@ -73,7 +73,7 @@ class TranslationOptions(Struct, frozen=True):
             "--transcript": self.transcript and self.what != "request",
         }
         for option in (option for option, given in without_effect.items() if given):
-            raise click.UsageError(f"{option} means nothing for {self.what}")
+            raise click.UsageError(f"{option} cannot be used for {self.what}")
 
 
 @click.command(

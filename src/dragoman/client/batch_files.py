@@ -114,7 +114,9 @@ class ReplyFile:
         """One write with O_APPEND: the line is there as a whole, or cut only by a full disk."""
         line = jsontext.encode(row) + b"\n"
         if os.write(self._file, line) < len(line):
-            raise OSError(f"{self._path}: the disk is full; the next run goes on from here")
+            raise OSError(
+                f"{self._path}: the disk is full. Free some space and run it again: it goes on from here"
+            )
 
     def _open(self) -> int:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)

@@ -196,7 +196,7 @@ class Provider:
 
 def _refuse_beside_surfaces(protocol: str, base_url: str, dialect: str | None) -> None:
     if protocol or base_url or dialect:
-        raise ConfigError("Surfaces stand instead of protocol and base_url, and no dialect goes with them.")
+        raise ConfigError("Surfaces replace protocol and base_url, and cannot be combined with a dialect.")
 
 
 class _ObservedTransport:
@@ -225,7 +225,9 @@ def _codec_for(name: str, protocol: str, base_url: str) -> Codec:
         raise ConfigError(f"Provider {name!r} is not a known one, so it needs a protocol and a base_url.")
     codec = find_codec(protocol)
     if codec.session:
-        raise ConfigError(f"{protocol} keeps the conversation: the client cannot speak it, a gateway can")
+        raise ConfigError(
+            f"{protocol} keeps the conversation, which only the gateway can use: dragoman serve"
+        )
     return codec
 
 

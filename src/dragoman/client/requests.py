@@ -149,7 +149,7 @@ def _settings(settings: Mapping[str, Any]) -> Settings:
         if unknown[0] in options:
             raise ConfigError(f"{unknown[0]} is an option of run. One request has no use for it.")
         problem = describe_unknown("setting", unknown[0], sorted({"tools", *_OWN, *_SETTINGS, *options}))
-        raise ConfigError(f"{problem} What only one provider knows goes into `extra`.")
+        raise ConfigError(f"{problem} Put settings of a single provider into `extra`.")
     if "stop" in given:
         given["stop"] = (given["stop"],) if isinstance(given["stop"], str) else tuple(given["stop"])
     if "output" in given:

@@ -159,7 +159,7 @@ def _name(function: Function, described: Any) -> str:
     named = function if described.__name__ == "__call__" else described
     name = str(getattr(named, "__name__", type(named).__name__))
     if not name.isidentifier():
-        raise ConfigError(f"{name} is no name for a tool: tool(name=…)(function) gives it one")
+        raise ConfigError(f"{name} cannot be the name of a tool. Give it one: tool(name=…)(function)")
     return name
 
 

@@ -71,7 +71,7 @@ def generate_with(
     batch = PromptBatch(model, None, asked, arrow.num_rows, limits)
     names = [*ids_of(arrow, options.get("id", "id"))]
     if len({*names}) < len(names):
-        raise ConfigError(f"two rows have the same {options.get('id', 'id')}: it cannot name a row")
+        raise ConfigError(f"two rows have the same {options.get('id', 'id')}: a row needs one of its own")
     prompts = {name: row[column] for name, row in zip(names, rows_of(arrow, (column,)), strict=True)}
     settings = settings_of(model, options)
     keys = {name: key_of(prompt, settings) for name, prompt in prompts.items()}

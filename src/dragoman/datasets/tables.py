@@ -151,7 +151,9 @@ def _plain_rows(table: Any, column: str) -> Sequence[Row] | None:
         columns = cast(Mapping[str, Any], table)
         names, lengths = [*columns], {_length(values) for values in columns.values()}
         if len(lengths) > 1 or None in lengths:
-            raise ConfigError("A dict has a list for each column, all of one length. A row stands in a list.")
+            raise ConfigError(
+                "A dict has a list for each column, all of one length. A row is a dict in a list."
+            )
         rows = [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     elif isinstance(table, list | tuple):
         rows = [*cast(Sequence[Any], table)]

@@ -42,7 +42,7 @@ class Approvals:
                 self.done.add(past.approval)
             if past.step == "question":
                 if past.id in self.questions:
-                    raise ApprovalError(f"The approval request {past.id} stands twice in the conversation.")
+                    raise ApprovalError(f"The approval request {past.id} is in the conversation twice.")
                 self.questions[past.id] = past
             elif past.step == "answer":
                 self._answer(past)

@@ -179,7 +179,7 @@ def _narrow(domains: tuple[str, ...], allowed: list[str] | None) -> list[str]:
 def _hits(lines: list[str], pattern: str) -> str:
     wanted = pattern.casefold()
     hits = [f"L{n}: {line[:_WIDTH]}" for n, line in enumerate(lines, 1) if wanted in line.casefold()]
-    return "\n".join(hits[:_HITS]) if pattern and hits else f"{pattern!r} does not stand on this page."
+    return "\n".join(hits[:_HITS]) if pattern and hits else f"{pattern!r} is not on this page."
 
 
 def _time(offset: str) -> str:

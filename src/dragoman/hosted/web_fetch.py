@@ -36,7 +36,7 @@ LARGEST_PAGE = 10 * 1024 * 1024
 LARGEST_TEXT = 2 * 1024 * 1024  # of it, but for a PDF: parsing HTML takes a hundred times its size in memory
 FETCH = ToolDeclaration(
     "web_fetch",
-    "Read a web page or a PDF. The address must stand in the conversation.",
+    "Read a web page or a PDF. The address must be in the conversation.",
     {
         "type": "object",
         "properties": {"url": {"type": "string", "description": "An http or https address"}},
@@ -81,7 +81,7 @@ class WebFetchExecutor:
         if not stands_in(
             url, context.messages
         ):  # a page must not make the model send data to an address of its own
-            return failure("not_in_conversation", f"{url} does not stand in the conversation")
+            return failure("not_in_conversation", f"{url} is not in the conversation")
         try:
             page, text = await self._fetch(url, context, is_allowed)
         except FetchError as error:

@@ -154,7 +154,7 @@ def test_a_full_gateway_turns_away_before_it_reads(client: str) -> None:
             assert b"\r\nretry-after: " in received
             line = stand.last_record()
             assert (line["shed"], line["key"], line["client"]) == ("gateway", "alice", client)
-            assert "the gateway is busy: 1 requests are under way" in line["error"]
+            assert "the gateway is busy: 1 requests are running" in line["error"]
         freed(stand)
         assert ask(stand.url, client, "hello", "wide:m").text(client) == "You said: hello"
 
@@ -228,7 +228,7 @@ def test_a_full_provider(client: str, stream: bool) -> None:
             wait_until(lambda: stand.gateway.admission.slots.held == 1)
             got = ask(stand.url, client, "hello", "small:m", stream)
             assert (got.status, got.failure(client).kind) == (BUSY.get(client, 503), "overloaded")
-            assert "the provider small is busy: 1 requests are under way" in got.failure(client).message
+            assert "the provider small is busy: 1 requests are running" in got.failure(client).message
             assert "retry-after" in got.headers
             line = stand.last_record()
             assert (line["shed"], line["provider"], line.get("tries")) == ("provider", "small", None)

@@ -194,7 +194,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "credentials in an address": (
         '[providers.x]\nprotocol = "openai-chat"\nbase_url = "https://me:hush@x/v1"\n',
         {},
-        "dragoman.toml:3: providers.x.base_url: a URL holds no credentials: use api_key or headers",
+        "dragoman.toml:3: providers.x.base_url: write no credentials into a URL: use api_key or headers",
     ),
     "no provider": (
         "[providers]\nx = 5\n",
@@ -360,7 +360,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "a query in the address": (
         '[providers.x]\nprotocol = "anthropic"\nbase_url = "http://h/?key=sk-1"\n',
         {},
-        "dragoman.toml:3: providers.x.base_url: paths are appended to it, so it has no query",
+        "dragoman.toml:3: providers.x.base_url: paths are appended to it, so it cannot have a query",
     ),
     "a port that is none": (
         '[providers.x]\nprotocol = "anthropic"\nbase_url = "http://h:99999"\n',

@@ -94,7 +94,7 @@ def test_an_account_without_a_token_rests_and_the_others_take_over(applications:
     assert accounts(upstream.requests) == ["Bearer two-token-1"] * 6
     assert applications.fetched == ["one", "two"]
     assert any(
-        "up/key-1 rests for 5 s: Provider 'up': no credential: the login says no" in line
+        "up/key-1 is paused for 5 s: Provider 'up': no credential: the login says no" in line
         for line in stand.lines
     )
 
@@ -147,7 +147,7 @@ MISTAKES = {
     ),
     "both lists": (
         'api_keys = ["a"]\ncredentials = [{ id = "A", secret = "s" }]',
-        "providers.aws.api_keys: stands instead of api_key, credentials and passthrough",
+        "providers.aws.api_keys: replaces api_key, credentials and passthrough",
     ),
     "an unknown value": (
         'credentials = [{ id = "A", secrt = "s" }]',

@@ -143,7 +143,7 @@ def test_sessions_keep_their_account_until_it_fails():
     judge(accounts, answered)
     assert names == {"key-1", "key-2", "key-3", "key-4"}
     assert not any(key in line for line in stand.lines for key in KEYS)
-    assert any("up/key-5 rests for 60 s: unauthenticated" in line for line in stand.lines)
+    assert any("up/key-5 is paused for 60 s: unauthenticated" in line for line in stand.lines)
 
 
 def test_two_replicas_on_postgresql_agree(postgres: str):
@@ -192,7 +192,7 @@ def test_weighted_neighbours_are_a_group_and_others_follow():
 
 
 MISTAKES = {
-    "both": ('api_key = "x"\napi_keys = ["y"]', "stands instead of api_key"),
+    "both": ('api_key = "x"\napi_keys = ["y"]', "replaces api_key"),
     "none": ("api_keys = []", "expected at least one key"),
     "twice": ('api_keys = ["y", "y"]', "is there twice"),
     "a weight of nothing": ('api_keys = [{ key = "y", weight = 0 }]', "weight"),
@@ -220,7 +220,7 @@ def test_an_account_rests_for_as_long_as_the_answer_says_else_longer_each_time()
     assert {first() for _ in range(6)} == {one.id, two.id}
     for seconds in (60, 120, 240):
         pools.note_failure(one, Failure("unauthenticated", "", 401))
-        assert said[-1] == f"up/KEY_A rests for {seconds} s: unauthenticated"
+        assert said[-1] == f"up/KEY_A is paused for {seconds} s: unauthenticated"
     pools.note_failure(two, Failure("rate_limit", "", 429, retry_after=5.0))
     assert first() == two.id  # its rest ends first
     pools.note_failure(one, Failure("bad_request", "", 400))

@@ -172,7 +172,7 @@ def test_what_the_configuration_says(name: str) -> None:
 CLAUDE_ROW = '{ protocol = "anthropic", base_url = "http://h" }'
 WRONG = {
     'protocol = "anthropic"\nsurfaces = []': "expected at least one surface",
-    f'base_url = "http://h"\nsurfaces = [{CLAUDE_ROW}]': "stands instead of protocol and base_url",
+    f'base_url = "http://h"\nsurfaces = [{CLAUDE_ROW}]': "replaces protocol and base_url",
     f"surfaces = [{CLAUDE_ROW}, {CLAUDE_ROW}]": "a protocol is there twice",
     'surfaces = [{ protocol = "antropic", base_url = "http://h" }]': "Unknown protocol 'antropic'",
     'surfaces = [{ protocol = "anthropic", base_url = "http://h/v1" }]': "leave out /v1 at the end",

@@ -27,7 +27,7 @@ def over_limit(caller: Caller, decision: Decision) -> LoadShed:
         wait = decision.rate.wait
         problem = f"at most {allowance.requests_per_minute} requests a minute {where}; again in {wait:.1f} s"
         return LoadShed(Failure("rate_limit", problem, 429, retry_after=wait))
-    problem = f"at most {allowance.concurrency} requests at a time {where}, and so many are under way"
+    problem = f"at most {allowance.concurrency} requests at a time {where}. Wait until one has ended"
     return LoadShed(Failure("rate_limit", problem, 429, retry_after=_soon()))
 
 
@@ -53,7 +53,7 @@ def provider_busy(name: str, semaphore: QueuedSemaphore) -> LoadShed:
 
 def _describe_overload(who: str, semaphore: QueuedSemaphore) -> Failure:
     held, waiting = semaphore.held, semaphore.waiting
-    problem = f"{who} is busy: {held} requests are under way and {waiting} wait; try again soon"
+    problem = f"{who} is busy: {held} requests are running and {waiting} are waiting. Try again soon"
     return Failure("overloaded", problem, 503, retry_after=_soon())
 
 

@@ -54,7 +54,7 @@ def read_pool(
     if not given:
         raise source.wrong(where, "expected at least one key")
     if table.api_key or table.passthrough or (table.api_keys is not None and table.credentials):
-        raise source.wrong(where, "stands instead of api_key, credentials and passthrough: keep one of them")
+        raise source.wrong(where, "replaces api_key, credentials and passthrough: keep one of them")
     pool: list[PooledCredential] = []
     for place, entry in enumerate(given):
         at = (*where, f"[{place}]")

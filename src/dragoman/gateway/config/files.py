@@ -54,7 +54,9 @@ def trust(file: Path, environ: Mapping[str, str], trusted: bool = True) -> None:
     """Remember the file with its content; a change of the content ends the trust."""
     folder = config_folder(environ)
     if folder is None:
-        raise ConfigError("There is no home to remember it in. Set HOME or XDG_CONFIG_HOME, or use --config.")
+        raise ConfigError(
+            "There is no home directory to remember it in. Set HOME or XDG_CONFIG_HOME, or use --config."
+        )
     files = _read_trusted(environ)
     files.pop(str(file.resolve()), None)
     if trusted:

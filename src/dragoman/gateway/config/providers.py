@@ -105,7 +105,7 @@ def _surfaces(
         found = next((each for each in base.surfaces if each.protocol == table.protocol), None)
         return base.at(found) if found else base, surfaces
     if table.protocol or table.base_url or table.dialect or not table.surfaces:
-        problem = "stands instead of protocol and base_url, and no dialect goes with it"
+        problem = "replaces protocol and base_url, and cannot be combined with a dialect"
         raise source.wrong(
             (*where, "surfaces"), problem if table.surfaces else "expected at least one surface"
         )
@@ -189,9 +189,9 @@ def _check_url(source: ConfigSource, where: Path, provider: ProviderSettings) ->
     if url.startswith(("ws:", "wss:")) and provider.protocol != "openai-responses":
         raise source.wrong(place, "only openai-responses has a WebSocket: use https")
     if "?" in url or "#" in url:
-        raise source.wrong(place, "paths are appended to it, so it has no query and no fragment")
+        raise source.wrong(place, "paths are appended to it, so it cannot have a query or a fragment")
     if "@" in url.partition("://")[2].partition("/")[0]:
-        raise source.wrong(place, "a URL holds no credentials: use api_key or headers")
+        raise source.wrong(place, "write no credentials into a URL: use api_key or headers")
     _check_port(source, place, url)
     path = upstream(provider.protocol).http.path("MODEL", False)
     version = path.split("/")[1]

@@ -59,7 +59,9 @@ class BatchesHandler:
             if (file := await self._table.file(request.owner, asked.file)) is None:
                 raise ConversationError(_files(request).unknown(asked.file))
             if file.batch:
-                raise WireError(request.client.name, "input_file_id", "the results of a batch are no input")
+                raise WireError(
+                    request.client.name, "input_file_id", "the results of a batch cannot be its input"
+                )
             hold(request.incoming, BODY_WEIGHT * file.size)
             content = await self._table.content(request.owner, file.id)
         lines, errors = await run_for(len(data) + len(content), codec.read_lines, body, content)

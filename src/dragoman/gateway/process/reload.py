@@ -93,7 +93,7 @@ class ConfigReloader:
             return None
         self.requested, self._version = False, version
         if problem:
-            self._note(f"the configuration was not reloaded, the old one stays in force: {problem}")
+            self._note(f"the configuration was not reloaded, and the old one stays in use: {problem}")
             return None
         self.config = new
         but = f"; a change of {', '.join(fixed)} needs a restart" if fixed else ""

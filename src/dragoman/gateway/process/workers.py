@@ -175,7 +175,9 @@ class Workers:
                 process.exitcode or 0
             ) > 0  # else a signal killed it, which says nothing of the next one
             if failed and not self._has_served and self._early >= _NEVER_STARTED:
-                raise DragomanError(f"workers keep ending soon after their start (code {process.exitcode})")
+                raise DragomanError(
+                    f"workers end again and again soon after their start (code {process.exitcode})"
+                )
 
     def _end(self, signalled: int) -> None:
         """Terminate all workers and wait for them, unless a second signal comes. As long as this process held

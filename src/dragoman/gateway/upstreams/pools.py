@@ -91,7 +91,7 @@ class Pools:
             seconds = min(RESTS[failure.kind] * 2 ** min(rest.refusals - 1, 20), _LONGEST_REST)
         rest.until = self._now() + seconds
         why = failure.message if unsent else failure.kind
-        self._report(f"{target.account} rests for {seconds:.0f} s: {why}")
+        self._report(f"{target.account} is paused for {seconds:.0f} s: {why}")
 
     def soonest(self, targets: Sequence[Target], within: float) -> tuple[Target, float] | None:
         """Of accounts that rest, the one whose rest ends first, and in how many seconds, at most `within`."""

@@ -49,7 +49,7 @@ def address_of(url: str) -> tuple[Address, str]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"not an http or https URL: {url!r}")
     if parts.username is not None:
-        raise ConfigError(f"{parts.hostname}: A URL holds no credentials. Use api_key or headers.")
+        raise ConfigError(f"{parts.hostname}: Write no credentials into a URL. Use api_key or headers.")
     tls = parts.scheme == "https"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Address(parts.hostname, port or (443 if tls else 80), tls), path

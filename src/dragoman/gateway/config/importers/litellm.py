@@ -86,7 +86,7 @@ def _read_credentials(source: SourceTable) -> dict[str, SourceTable]:
     credentials: dict[str, SourceTable] = {}
     for each in source.tables("credential_list"):
         credentials[each.text("credential_name")] = each
-        what = "its values stand at the providers of the models that name it"
+        what = "its values go to the providers of the models that name it"
         each.report("exact", "credential_name", what)
         each.take("credential_info")
         each.report("exact", "credential_info", "it is for information only")
@@ -114,7 +114,7 @@ def _read_general(general: SourceTable, draft: _Draft) -> None:
     if key := general.text("master_key"):
         draft.server["keys"] = [environment(key)]
         if not key.startswith("os.environ/"):
-            general.report("exact", "master_key", "a secret stands in the file", "Use env:NAME instead.")
+            general.report("exact", "master_key", "the file contains a secret", "Use env:NAME instead.")
     if url := general.text("database_url"):
         if environment(url).startswith(("env:", "postgres")):
             draft.store["url"] = environment(url)
@@ -130,7 +130,7 @@ def _read_general(general: SourceTable, draft: _Draft) -> None:
 
 
 _GENERAL: dict[str, tuple[Grade, str, str]] = {
-    "store_model_in_db": ("by hand", "models stand in the file only", "Put them under [models]."),
+    "store_model_in_db": ("by hand", "models can be in the file only", "Put them under [models]."),
     "custom_auth": ("by hand", "dragoman authenticates by its own keys", "Give callers [keys.NAME]."),
     "alerting": ("unsupported", "no alerts are sent", "Alert on the metrics at /metrics."),
     "json_logs": ("exact", "the log is JSON, one line for each exchange", ""),
@@ -214,7 +214,7 @@ _SHARED: tuple[Grade, str, str] = (
 )
 _COOLS: tuple[Grade, str, str] = (
     "approximate",
-    "a key or server that fails rests for as long as its answer says",
+    "a key or server that fails is paused for as long as its answer says",
     "",
 )
 _ROUTER: dict[str, tuple[Grade, str, str]] = {

@@ -165,7 +165,7 @@ def _account_file(params: SourceTable) -> str:
     file = environment(credentials) if isinstance(credentials, str) else ""
     if credentials is not None and (not file or file.lstrip().startswith("{")):
         advice = "Save it in a file and name that: credentials = { file = … }."
-        params.report("by hand", "vertex_credentials", "a service account stands in the file", advice)
+        params.report("by hand", "vertex_credentials", "the file contains a service account", advice)
         return ""
     if file.startswith("env:"):
         params.report("approximate", "vertex_credentials", "the variable must hold the path of a file")

@@ -175,7 +175,7 @@ def _fill_credential(params: SourceTable, credentials: dict[str, SourceTable]) -
     if name not in credentials:
         params.report("by hand", "litellm_credential_name", f"there is no credential {name!r}", "Add it.")
         return
-    params.report("exact", "litellm_credential_name", "its values stand at the provider")
+    params.report("exact", "litellm_credential_name", "its values go to the provider")
     params.fill(credentials[name].look("credential_values"))
 
 
@@ -201,7 +201,7 @@ def _key(params: SourceTable, table: dict[str, Any], given: str, base: str) -> N
         variable = _KEYS.get(base.replace("-", "_"))
         table.update({"api_key": f"env:{variable}"} if variable else {})
     if given and not given.startswith("env:"):
-        params.report("exact", "api_key", "a secret stands in the file", "Use env:NAME instead.")
+        params.report("exact", "api_key", "the file contains a secret", "Use env:NAME instead.")
 
 
 def _headers(params: SourceTable) -> dict[str, str]:
@@ -310,7 +310,7 @@ def _without_null(value: Any) -> Any:
 def _report_limits(params: SourceTable, shares: dict[str, float]) -> None:
     for kind in ("rpm", "tpm"):
         if shares[kind]:
-            what = "it decides the share among deployments of one name; the upstream's own limit is heeded"
+            what = "it decides the share among deployments of one name; the upstream's own limit counts"
             params.report("approximate", kind, what, "Set max_concurrency of the provider for a hard limit.")
     if shares["order"]:
         what = "targets of the lowest order share the requests, the others follow in their order"
@@ -325,7 +325,7 @@ def _report_limits(params: SourceTable, shares: dict[str, float]) -> None:
         if params.take(name) is not None:
             params.report("approximate", name, "each target gets up to 3 tries")
     if params.take("cooldown_time") is not None:
-        params.report("approximate", "cooldown_time", "it rests for as long as its answer says")
+        params.report("approximate", "cooldown_time", "it is paused for as long as its answer says")
     if params.take("api_version") is not None:
         params.report("approximate", "api_version", "it is not sent")
     for name in _NOTES:
