@@ -50,8 +50,8 @@ Examples:
 def command(options: SessionOptions, lists: bool) -> int:
     """Talk with a model. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat.
 
-    A line that ends with a backslash continues on the next one; what stands between two lines of \"\"\" is
-    one prompt.
+    A line that ends with a backslash continues on the next one. Text between two lines of \"\"\" is one
+    prompt.
     """
     if lists:
         click.echo("\n".join(list_conversations(ChatHistory(os.environ))))

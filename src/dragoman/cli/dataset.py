@@ -107,7 +107,7 @@ def _layout_options(required: bool) -> Any:
             metavar="NAME",
             help="The rows hold tool calls as text, in this dialect.",
         ),
-        click.option("--dialect", metavar="NAME", help="The output shall."),
+        click.option("--dialect", metavar="NAME", help="Write tool calls as text, in this dialect."),
         click.option(
             "--id", metavar="NAME", default="id", show_default=True, help="The column that names a row."
         ),

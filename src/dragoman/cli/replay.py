@@ -30,7 +30,7 @@ Examples:
 @click.option("--save", type=click.Path(dir_okay=False, writable=True), help="Record the new exchange here.")
 @config_option
 def command(file: IO[bytes], model: str | None, save: str | None, config: str | None) -> int:
-    """Send the client's request of a recording through a gateway of its own, and print the reply.
+    """Send the request of a recording again, through a private gateway, and print the reply.
 
     Exit code 1: the reply is an error.
     """

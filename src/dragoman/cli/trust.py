@@ -18,9 +18,9 @@ from dragoman.gateway.config.files import DEFAULT_FILE, trust
 def command(file: str, revoke: bool) -> None:
     """Use FILE (dragoman.toml) whenever a command runs in its folder.
 
-    A configuration decides where your keys are sent, so one that lies in the working directory is ignored
-    until you trust it. Trust holds for the content: a file that changes must be trusted again. What is given
-    with --config needs no trust.
+    A configuration decides where your keys are sent. So a dragoman.toml in the working directory is ignored
+    until you trust it. If the file changes, trust it again. A file that you name with --config needs no
+    trust.
     """
     path = Path(file)
     if revoke:

@@ -35,8 +35,8 @@ def command(client: str, upstream: str, stream: bool, dialect: str | None, every
     """Walk one tool call across two protocols.
 
     The four steps of every tool call: the agent asks, the model calls a tool, the agent sends the
-    result, the model answers. The model is a script, so no key and no network are needed; its wire is
-    real, and so is the tool, which reads a small directory made for the purpose.
+    result, the model answers. The model is a script that speaks the real wire format, so no key and no
+    network are needed. The tool really reads a small directory, which is made for it.
     """
     if every:
         return _every(stream, dialect)
