@@ -146,7 +146,7 @@ class Attempts:
                     _note_attempt(request, target)
                 return await self._send(request, await self._translate(request, target), resume, relay)
             except AttemptFailed as error:
-                record.failed_tries += ((provider.name, error.failure.kind),)
+                record.failed_tries = (*record.failed_tries, (provider.name, error.failure.kind))
                 resumed = resume and record.exchange and record.exchange.resumed
                 if resumed and error.failure.kind in _SESSION_LOST:
                     resume, wait = False, 0.0
