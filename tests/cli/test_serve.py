@@ -258,6 +258,7 @@ def test_the_printed_commands_leave_the_key_to_the_shell(tmp_path: Path):
     with serving(tmp_path, MINE="also-hush") as (_, _, log):
         lines = {agent.title: line for agent in AGENTS.values() for line in log.read_text().splitlines()
                  if line.startswith(f"{agent.title} ")}  # fmt: skip
+    assert not lines or "These commands read a key of this gateway from DRAGOMAN_KEY." in log.read_text()
     programs = {agent.title: agent.program for agent in AGENTS.values()}
     for title, line in lines.items():
         command = line.removeprefix(title).split("  #")[0].strip()

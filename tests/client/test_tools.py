@@ -121,6 +121,16 @@ def test_schemas(hint: Any, expected: dict[str, Any]):
     assert schema(hint) == expected
 
 
+def test_tools_that_cannot_be_told_apart_or_are_no_list():
+    def look_up(name: str) -> str:
+        return name
+
+    with pytest.raises(ConfigError, match="tools is a list"):
+        tools_of(tool(look_up))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="Two tools are called 'look_up'"):
+        tools_of([look_up, look_up])
+
+
 def test_a_type_without_a_schema_is_refused():
     with pytest.raises(ConfigError, match="no JSON Schema"):
         schema(pytest.MonkeyPatch)

@@ -113,6 +113,8 @@ def _agents(config: Config, url: str) -> list[str]:
             continue  # its command could only fail
         note = f"  # {agent.note}" if agent.note else ""
         rows.append(label(agent.title, command_line(agent, url, key, model) + note))
+    if rows and config.keys:
+        rows.insert(0, label("key", "These commands read a key of this gateway from DRAGOMAN_KEY."))
     return rows or ["No model can be named for agents: add a row to [models]."]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import typing
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from copy import copy
 from inspect import getdoc, isasyncgenfunction, isawaitable, iscoroutinefunction, isgenerator
@@ -203,7 +204,13 @@ def declare_tool(tool: AnyTool) -> model.AnyTool:
 def tools_of(tools: Iterable[ToolLike]) -> list[AnyTool]:
     """Functions become tools; dicts are declarations as OpenAI or Anthropic write them, or tools that a
     provider runs (`{"type": "web_search"}`), as any protocol writes them."""
-    return [_tool(each) for each in tools]
+    if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+        raise ConfigError("tools is a list, of one tool too: tools=[…].")
+    listed = [_tool(each) for each in tools]
+    names = Counter([each.name for each in listed if isinstance(each, Tool)])
+    if twice := next((name for name, count in names.items() if count > 1), ""):
+        raise ConfigError(f"Two tools are called {twice!r}. Give each a name of its own.")
+    return listed
 
 
 def _tool(value: ToolLike) -> AnyTool:

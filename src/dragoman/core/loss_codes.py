@@ -97,8 +97,8 @@ CODES: dict[str, LossCode] = {
     # What a request carries beside the neutral model
     "field.option.changed": _minor("A field of `provider_options` took the place of one of the request."),
     "field.unknown.dropped": _minor(
-        "Only your client's protocol has this field.",
-        "If you rely on it, choose a provider of your client's own protocol.",
+        "If there is such a field, only your client's protocol has it.",
+        "Check its spelling. If you rely on it, choose a provider of your client's own protocol.",
     ),
     # Content
     "part.unknown.dropped": _material(

@@ -56,7 +56,7 @@ def _offer(
 ) -> AnyTool | None:
     """`tool` as it may be offered, or None."""
     if choice and not _permits(choice, tool, limits):
-        why = "Your tool choice does not allow this tool, and the target does not choose among such tools."
+        why = "Left out: your tool choice does not allow it, and the target cannot choose among such tools."
         losses.changed(tool.where, why, "hosted.choice")
         return None
     if isinstance(tool, ToolDeclaration):

@@ -203,6 +203,7 @@ def test_every_sdk_over_every_upstream_is_counted(behind: tuple[Any, str], clien
             assert len(stand.records) == number
             assert line["input"] > 0
             assert line["output"] > 0
+            assert key(stand.url)["models"] == ["*"]
             used = key(stand.url)["budgets"][0]["used"]
             assert used == sum(each["input"] + each["output"] for each in stand.records)
 

@@ -58,7 +58,7 @@ class HealthHandler:
         body = {
             "name": caller.name,
             "expires": expires,
-            "models": list(caller.models),
+            "models": list(caller.models) or ["*"],
             "requests_per_minute": allowance.requests_per_minute,
             "concurrency": allowance.concurrency,
             "budgets": [reading.as_wire() for reading in readings],
