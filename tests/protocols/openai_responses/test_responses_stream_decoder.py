@@ -89,6 +89,10 @@ def call(arguments: str, at: int = 0, **more: Any) -> Wire:
     return {**item, "arguments": arguments, **more}
 
 
+def bare_call(call_id: str) -> Wire:
+    return {"type": "function_call", "call_id": call_id, "name": "f"}
+
+
 def added(item: Wire, at: int = 0) -> Wire:
     blank = {"content": []} if item["type"] == "message" else {}
     blank |= {key: "" for key in ("arguments", "input") if key in item}
@@ -219,6 +223,34 @@ STREAMS: dict[str, tuple[list[Wire | bytes], list[AnyPart]]] = {
             {"type": "response.output_text.delta", "item_id": "msg_0", "delta": "hello"},
             {"type": "response.output_item.done", "item": HELLO},
             ended(HELLO),
+        ],
+        [Text("hello")],
+    ),
+    "no output_index and no item ids: a call that is done is the one of its call_id": (
+        [
+            CREATED,
+            *(
+                step
+                for which in ("a", "b")
+                for step in (
+                    event("output_item.added", item=bare_call(which)),
+                    event("function_call_arguments.delta", delta="{}"),
+                    event("output_item.done", item={**bare_call(which), "arguments": "{}"}),
+                )
+            ),
+            ended(*({**bare_call(which), "arguments": "{}"} for which in ("a", "b"))),
+        ],
+        [ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")],
+    ),
+    "no output_index and no ids: a message that is done is the one that is open": (
+        [
+            CREATED,
+            event("output_item.added", item={"type": "message", "role": "assistant", "content": []}),
+            event("output_text.delta", delta="hello"),
+            event(
+                "output_item.done", item={"type": "message", "role": "assistant", "content": [text("hello")]}
+            ),
+            ended(),
         ],
         [Text("hello")],
     ),
@@ -626,6 +658,10 @@ STOPS: dict[str, tuple[Wire, Stop]] = {
     "length": (ended(HELLO, **LENGTH), Stop("length", "max_output_tokens")),
     "filtered": (
         ended(HELLO, status="incomplete", incomplete_details={"reason": "content_filter"}),
+        Stop("content_filter", "content_filter"),
+    ),
+    "the event says what the response leaves out": (
+        event("incomplete", response={"incomplete_details": {"reason": "content_filter"}}),
         Stop("content_filter", "content_filter"),
     ),
 }

@@ -164,6 +164,8 @@ class StreamDecoder:
     def _end(self, body: Wire) -> Iterable[Event]:
         self._ended = True
         fields = Fields(body.get("response") or {}, "", PROTOCOL_NAME)
+        if body.get("type") == "response.incomplete":
+            fields.rest.setdefault("status", "incomplete")  # proxies leave it out
         for key in ("id", "model"):
             fields.nonempty(key)
         items = [] if fields.rest.get("output") == [] else fields.list("output") or []
@@ -213,7 +215,7 @@ class StreamDecoder:
         return self._assembly.start(growing, emptied(call))
 
     def _done(self, body: Wire) -> Iterable[Event]:
-        wire, at = body.get("item"), self._place(body)
+        wire, at = body.get("item"), self._place(body, done=True)
         kind, item = item_type(wire, f"output[{at}]"), self._items.get(at)
         if item is None or item.done or item.kind != kind:
             item = self._begin(kind, at, wire)  # pyright: ignore[reportArgumentType] - an object, as item_type checked
@@ -225,8 +227,9 @@ class StreamDecoder:
             self._texts.pop((at, place), None)
         item = self._items[at] = StreamedItem(kind, at, wire)
         self._all.append(item)
-        if type(id := wire.get("id")) is str:
-            self._places[id] = at
+        for id in (wire.get("id"), wire.get("call_id")):
+            if id and type(id) is str:
+                self._places[id] = at
         return item
 
     def _finish(self, item: StreamedItem, wire: Wire) -> list[Event]:
@@ -252,16 +255,27 @@ class StreamDecoder:
         item = self._items.get(at)
         return item if item and item.kind == kind else self._begin(kind, at, {"type": kind})
 
-    def _place(self, body: Wire) -> int:
+    def _place(self, body: Wire, done: bool = False) -> int:
+        """Without an index an item is known by its ids. One that is done is the last open one of its kind."""
         place, item = body.get("output_index"), body.get("item")
         if type(place) is int:
             return place
         if place is not None:
             raise WireError(PROTOCOL_NAME, "output_index", f"expected a whole number, got {describe(place)}")
-        id: Any = item.get("id") if isinstance(item, dict) else body.get("item_id")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
-        if isinstance(id, str) and id in self._places:
-            return self._places[id]
-        return len(self._items) if item else max(len(self._items) - 1, 0)
+        wire: Wire = item if is_object(item) else {"id": body.get("item_id")}
+        for id in (wire.get("id"), wire.get("call_id")):
+            if type(id) is str and id in self._places:
+                return self._places[id]
+        if not item:
+            return max(len(self._items) - 1, 0)
+        for old in reversed(self._all if done else ()):
+            if (
+                not old.done
+                and old.kind == wire.get("type")
+                and old.wire.get("call_id") == wire.get("call_id")
+            ):
+                return old.at
+        return len(self._items)
 
     # Messages
 
