@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import dragoman
 from dragoman.core.losses import Losses
 from dragoman.core.model import (
     Message,
@@ -72,6 +73,19 @@ def test_of_two_formats_the_newer_counts_and_the_older_is_reported() -> None:
     body = {"model": "m", "messages": [], "output_config": config, "output_format": older}
     assert CODEC.decode_request(body, losses).settings == Settings(output=OutputFormat("schema", SCHEMA))
     assert [loss.where for loss in losses] == ["output_format"]
+
+
+@pytest.mark.parametrize(
+    "key, where", [("output_format", "output_format"), ("format", "output_config.format")]
+)
+def test_a_loss_names_the_format_as_the_client_does(key: str, where: str) -> None:
+    format = {"type": "json_schema", "schema": SCHEMA}
+    asked = {key: format} if key == "output_format" else {"output_config": {key: format}}
+    exchange = dragoman.Exchange("anthropic", "openai-chat")
+    exchange.request(
+        {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], **asked}
+    )
+    assert [loss.where for loss in exchange.losses] == [where]
 
 
 def test_an_effort_without_thinking_is_reported_and_goes_back() -> None:

@@ -26,7 +26,7 @@ _MOST_THINKING = 0.8  # the share of max_tokens where we choose the budget: the 
 # How a client of this protocol spells a neutral setting, for the reports of losses
 SPELLING = {
     "stop": "stop_sequences",
-    "output": "output_config.format",
+    "output": "output_config.format|output_format",
     "effort": "output_config.effort|thinking",
     "budget": "thinking.budget_tokens|thinking",
     "show_reasoning": "thinking.display|thinking",
