@@ -95,7 +95,7 @@ SAME = {
                     {"functionResponse": {"name": "f", "response": {"error": "no", "code": 1}}},
                     {"functionResponse": {"name": "f", "response": {"temperature": 20.50, "a_b": {}}}},
                     {"functionResponse": {"name": "f", "response": {}}},
-                    {"functionResponse": {"name": "f"}},
+                    {"functionResponse": {"name": "f"}, "thought": False},
                     {"functionResponse": {"name": "f", "response": {"x": 1}, "scheduling": "SILENT"}},
                     {
                         "functionResponse": {"name": "f", "response": {"output": "x"}},

@@ -81,7 +81,17 @@ DECODED = {
         Settings(output=OutputFormat("schema", SCHEMA)),
         [],
     ),
+    "schema without a type": (
+        config(responseJsonSchema=SCHEMA),
+        Settings(output=OutputFormat("schema", SCHEMA)),
+        [],
+    ),
     "text": (config(responseMimeType="text/plain"), Settings(output=OutputFormat("text")), []),
+    "text with a schema": (
+        config(responseMimeType="text/plain", responseSchema=UPPER),
+        Settings(output=OutputFormat("text")),
+        ["dropped generationConfig.responseSchema: Plain text has no schema."],
+    ),
     "enum": (
         config(responseMimeType="text/x.enum", responseSchema={"type": "STRING", "enum": ["a"]}),
         Settings(),

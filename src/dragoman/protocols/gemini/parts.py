@@ -227,7 +227,8 @@ def decode_result(fields: Fields, losses: Losses) -> ToolResult:
     rest = answer.extras(losses, quiet=frozenset({"parts"}))[PROTOCOL_NAME]
     if response is not None:
         rest["response"] = response
-    extras = fields.extras(losses)
+    quiet = frozenset({"thought"} if fields.rest.get("thought") is False else ())
+    extras = fields.extras(losses, quiet)
     extras[PROTOCOL_NAME]["functionResponse"] = rest
     return ToolResult(id, name, (*texts, *media), failed, where=fields.where, extras=extras)
 

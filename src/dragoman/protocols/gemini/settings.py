@@ -172,11 +172,16 @@ def _encode_budget(request: Request, profile: ModelProfile, losses: Losses) -> W
 
 def _decode_output(config: Fields, losses: Losses) -> OutputFormat | None:
     kind = config.text("responseMimeType")
+    key = "responseJsonSchema" if "responseJsonSchema" in config.rest else "responseSchema"
     schema = _decode_output_schema(config)
+    if schema is not None and kind in ("application/json", ""):  # without a type the schema says it
+        return OutputFormat("schema", schema)
     match kind:
         case "application/json":
-            return OutputFormat("json") if schema is None else OutputFormat("schema", schema)
+            return OutputFormat("json")
         case "text/plain":
+            if schema is not None:
+                losses.dropped(config.path(key), "Plain text has no schema.", "setting.output")
             return OutputFormat("text")
         case "":
             return None
