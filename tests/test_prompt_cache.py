@@ -113,6 +113,68 @@ def test_openai_to_anthropic(client: str, body: Wire) -> None:
     assert codes(made) == set()
 
 
+CALL: Wire = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+IMAGE = "https://a.test/b.png"
+FILE: Wire = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
+ANSWERED = [
+    {"role": "user", "content": "go"},
+    {"role": "assistant", "content": None, "tool_calls": [{**CALL, "cache_control": MARK}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+]
+# client: (messages or input, place of the marked block)
+MARKED: dict[str, tuple[str, list[Wire], int]] = {
+    "an image of Chat": (
+        "openai-chat",
+        [
+            {
+                "role": "user",
+                "content": [{"type": "image_url", "image_url": {"url": IMAGE}, "cache_control": MARK}],
+            }
+        ],
+        0,
+    ),
+    "a file of Chat": (
+        "openai-chat",
+        [{"role": "user", "content": [{"type": "file", "file": FILE, "prompt_cache_breakpoint": EXPLICIT}]}],
+        0,
+    ),
+    "a document of Mistral": (
+        "openai-chat",
+        [
+            {
+                "role": "user",
+                "content": [{"type": "document_url", "document_url": IMAGE, "cache_control": MARK}],
+            }
+        ],
+        0,
+    ),
+    "a call of Chat": ("openai-chat", ANSWERED, 1),
+    "an image of Responses": (
+        "openai-responses",
+        [
+            {
+                "role": "user",
+                "content": [{"type": "input_image", "image_url": IMAGE, "prompt_cache_breakpoint": EXPLICIT}],
+            }
+        ],
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("client, messages, at", MARKED.values(), ids=MARKED)
+def test_marks_of_media_and_calls(client: str, messages: list[Wire], at: int) -> None:
+    made = exchange(client, "anthropic", "anthropic", "claude-sonnet-4-5")
+    body: Wire = {"model": "m", ("input" if client == "openai-responses" else "messages"): messages}
+    (block,) = made.request(body)["messages"][at]["content"]
+    assert block["cache_control"] == MARK
+    assert codes(made) == set()
+    assert exchange(client, client).request(body) == body
+    unmarked = exchange(client, "gemini")
+    assert "cache_control" not in str(unmarked.request(body))
+    assert codes(unmarked) == CODES
+
+
 def test_more_breakpoints_than_the_upstream_takes() -> None:
     """OpenAI's clients may repeat those of earlier turns; the last four are sent."""
     turns: list[Any] = []

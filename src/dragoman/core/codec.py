@@ -127,6 +127,7 @@ class ProtocolLimits(Struct, frozen=True, kw_only=True, cache_hash=True):
     call_id_prefix: str = ""  # clients of this protocol expect ids that begin so
     custom_tools: bool = False
     cache_breakpoints: bool = False  # a part may end a cached prefix
+    call_breakpoints: bool = False  # … and a call, too
     namespaces: bool = False
     deferred_tools: bool = False
     hosted_tools: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.core.codec import ProtocolLimits
 from dragoman.core.fold import Fold, FoldRun
 from dragoman.core.losses import Losses
-from dragoman.core.model import AnyPart, Media, Message, Request, Text, ToolResult
+from dragoman.core.model import AnyPart, Media, Message, Request, Text, ToolCall, ToolResult
 from dragoman.transforms.pairing import MessageFacts, facts_of
 
 MOST = 4  # that Anthropic takes and OpenAI writes; an OpenAI client may send those of earlier turns too
@@ -22,11 +22,11 @@ MOST = 4  # that Anthropic takes and OpenAI writes; an OpenAI client may send th
 SomePart = TypeVar("SomePart", bound=AnyPart)
 
 
-def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
+def settle(part: SomePart, upstream: ProtocolLimits, losses: Losses) -> SomePart:
     """A marked part for an upstream that takes marks, or not. The mark of a result moves to its last text."""
     why = "The upstream finds cached prefixes itself."
-    if taken:
-        if isinstance(part, Text | Media):
+    if upstream.cache_breakpoints:
+        if isinstance(part, Text | Media) or (upstream.call_breakpoints and isinstance(part, ToolCall)):
             return part
         if isinstance(part, ToolResult) and part.content and isinstance(part.content[-1], Text):
             marked = replace(part.content[-1], cache=part.cache)
@@ -38,7 +38,7 @@ def settle(part: SomePart, taken: bool, losses: Losses) -> SomePart:
 
 def unmark_system(head: Request, losses: Losses) -> Request:
     """Its system text for an upstream that takes no marks."""
-    system = tuple([settle(text, False, losses) if text.cache else text for text in head.system])
+    system = tuple([settle(text, ProtocolLimits(), losses) if text.cache else text for text in head.system])
     return replace(head, system=system) if losses.items else head
 
 

@@ -142,7 +142,7 @@ class IdentifyRun(FoldRun):
         self.marks += 1
         if self.fold.most_marks is not None and self.marks > self.fold.most_marks:
             raise Restart
-        return breakpoints.settle(part, self.fold.upstream.cache_breakpoints, self.losses)
+        return breakpoints.settle(part, self.fold.upstream, self.losses)
 
     def _call(self, call: ToolCall, before: list[AnyPart]) -> ToolCall:
         id = call.id

@@ -107,6 +107,16 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
         user(Media("audio", "audio/wav", Url("https://a/b"))),
         [],
     ),
+    "audio as a string (Mistral)": (
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": "UklGRg=="}]},
+        user(Media("audio", "audio/wav", Base64("UklGRg=="))),
+        [],
+    ),
+    "audio as an address (Mistral)": (
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": "https://a/b"}]},
+        user(Media("audio", "audio/mpeg", Url("https://a/b"))),
+        [],
+    ),
     "file by id": (
         {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
         user(Media("document", "", FileId("file-1", OURS))),
@@ -163,6 +173,16 @@ MEANINGS: dict[str, tuple[Wire, Message, list[str]]] = {
     "document by address (Mistral)": (
         {"role": "user", "content": [{"type": "document_url", "document_url": "https://a/b.pdf"}]},
         user(Media("document", "application/pdf", Url("https://a/b.pdf"))),
+        [],
+    ),
+    "document with a name (Mistral)": (
+        {
+            "role": "user",
+            "content": [
+                {"type": "document_url", "document_url": "https://a/b.pdf", "document_name": "c.pdf"}
+            ],
+        },
+        user(Media("document", "application/pdf", Url("https://a/b.pdf"), "c.pdf")),
         [],
     ),
     "unknown part": (

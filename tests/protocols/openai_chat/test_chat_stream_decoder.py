@@ -403,6 +403,11 @@ STREAMS: dict[str, tuple[list[Any], list[Any], Stop]] = {
         [Reasoning("hm"), Text("a")],
         Stop("end", "stop"),
     ),
+    "G103 reasoning_text (GitHub Copilot), and Mistral's padding": (
+        [{**chunk({"reasoning_text": "hm"}), "p": "abc"}, chunk({"content": "a"}), END, DONE],
+        [Reasoning("hm"), Text("a")],
+        Stop("end", "stop"),
+    ),
     "G103 both fields say the same": (
         [chunk({"reasoning": "hm", "reasoning_content": "hm"}), chunk({"content": "a"}), END, DONE],
         [Reasoning("hm"), Text("a")],

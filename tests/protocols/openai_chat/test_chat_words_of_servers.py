@@ -95,9 +95,13 @@ def test_a_mark_of_a_whole_message_is_reported_where_it_stands() -> None:
     assert losses == [("cache.breakpoint.dropped", f"messages[{i}].cache_control") for i in (0, 1, 3)]
 
 
-def test_a_mark_of_a_call_is_reported() -> None:
+def test_a_marked_message_marks_its_last_call() -> None:
     messages = [SAID, {**MARKED[2], "cache_control": MARK}, MARKED[3]]
-    assert ("cache.breakpoint.dropped", "messages[1].cache_control") in sent("anthropic", CLAUDE, messages)[1]
+    body, losses = sent("anthropic", CLAUDE, messages)
+    assert body["messages"][1]["content"][-1]["cache_control"] == MARK
+    assert losses == []
+    where = ("cache.breakpoint.dropped", "messages[1].cache_control")
+    assert where in sent("gemini", GEMINI, messages)[1]
 
 
 def test_a_marked_message_returns_to_chat_as_it_came() -> None:

@@ -43,6 +43,7 @@ LIMITS = ProtocolLimits(
     call_id_prefix="toolu_",
     deferred_tools=True,
     cache_breakpoints=True,
+    call_breakpoints=True,
     hosted_tools=HOSTED,
     hosted_filters=FILTERS,
     hosted_choices=frozenset({"none"}),  # a subset is said by what is declared

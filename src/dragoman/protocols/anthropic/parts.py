@@ -107,7 +107,7 @@ def encode_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
         case Reasoning():
             return encode_reasoning(part)
         case Media():
-            return (encode_media(part, losses),)
+            return (_marked(encode_media(part, losses), part) if part.cache else encode_media(part, losses),)
         case Refusal():
             return ({"type": "text", "text": part.text},) if part.text else ()
         case Foreign():
@@ -135,12 +135,19 @@ def _encode_text(part: Text, losses: Losses) -> tuple[Wire, ...]:
     if not part.text and not part.citations and not is_native(part):
         return ()
     block: Wire = {"type": "text", "text": part.text, **own(part.extras, PROTOCOL_NAME)}
-    if part.cache and not is_native(part):
-        block["cache_control"] = {"type": "ephemeral"} | ({"ttl": "1h"} if part.cache == "1h" else {})
+    if part.cache:
+        block = _marked(block, part)
     if part.citations:
         block["citations"] = [encode_citation(citation) for citation in part.citations]
         report_ranges(part.citations, len(part.text), losses)
     return (block,)
+
+
+def _marked(block: Wire, part: AnyPart) -> Wire:
+    """`block` with the cache breakpoint of `part`; one of Anthropic's stands in its extras."""
+    if is_native(part):
+        return block
+    return {**block, "cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if part.cache == "1h" else {})}
 
 
 def decode_citation(citation: Any, where: str, losses: Losses) -> Citation:
@@ -205,6 +212,8 @@ def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
     if call.kind == "computer":
         return encode_action(call)
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": encode_input(call, losses)}
+    if call.cache:
+        block = _marked(block, call)
     return block | extras if (extras := own(call.extras, PROTOCOL_NAME)) else block
 
 

@@ -82,7 +82,8 @@ def _decode_other(call: Any, where: str, origin: str, losses: Losses) -> ToolCal
     extras = leftovers(fields, losses, QUIET_CALL)
     if rest:
         extras[PROTOCOL_NAME][kind] = rest
-    return ToolCall(id, name, text, kind, state=state, where=where, extras=extras)
+    cache = lifetime(fields.rest.get("cache_control"))
+    return ToolCall(id, name, text, kind, state=state, cache=cache, where=where, extras=extras)
 
 
 def encode_call(call: ToolCall, echoed: bool) -> Wire:

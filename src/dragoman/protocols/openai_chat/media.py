@@ -10,7 +10,7 @@ from dragoman.core.fields import Fields, describe, own
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Base64, FileId, Media, Plain, Url, Wire
-from dragoman.protocols.openai_chat.wire import PROTOCOL_NAME, is_native, leftovers, text_part
+from dragoman.protocols.openai_chat.wire import MARKS, PROTOCOL_NAME, is_native, leftovers, text_part
 
 _AUDIO = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 _FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
@@ -32,6 +32,10 @@ def decode_image(fields: Fields, part: Wire, losses: Losses) -> Media:
 
 
 def decode_audio(fields: Fields, part: Wire, losses: Losses) -> Media:
+    if type(data := fields.rest.get("input_audio")) is str:  # Mistral's short form, without a type
+        media_type = "audio/wav" if data.startswith("UklGR") else "audio/mpeg"
+        source = _decode_url(data)[1] if data.startswith(("data:", "http")) else Base64(data)
+        return Media("audio", media_type, source, where=fields.where, extras={PROTOCOL_NAME: part})
     audio = fields.need_fields("input_audio")
     data, format = audio.need("data", str), audio.need("format", str)
     media_type = _AUDIO.get(format, f"audio/{format}")
@@ -74,8 +78,9 @@ def decode_linked(kind: str, part: Wire, where: str, losses: Losses) -> Media:
     media_type, source, _ = _decode_url(url)
     if kind == "video_url":
         return Media("video", media_type, source, where=where, extras={PROTOCOL_NAME: part})
-    media_type = media_type or "application/pdf"
-    return Media("document", media_type, source, where=where, extras={PROTOCOL_NAME: part})
+    media_type, name = media_type or "application/pdf", part.get("document_name")
+    name = name if type(name) is str else ""
+    return Media("document", media_type, source, name, where=where, extras={PROTOCOL_NAME: part})
 
 
 def _decode_url(url: str) -> tuple[str, Base64 | Url, bool]:
@@ -98,7 +103,7 @@ def _plain(source: Base64) -> Base64 | Plain:
 
 def _extras(fields: Fields, inner: Fields, losses: Losses) -> dict[str, Wire]:
     """The remaining fields of the part and of its inner object, in the shape of the wire."""
-    extras = leftovers(fields, losses)
+    extras = leftovers(fields, losses, MARKS)
     rest = leftovers(inner, losses, _QUIET_INNER)[PROTOCOL_NAME]
     return (
         {PROTOCOL_NAME: {**extras[PROTOCOL_NAME], inner.where.rpartition(".")[2]: rest}} if rest else extras

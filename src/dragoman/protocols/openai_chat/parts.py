@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
@@ -42,6 +44,7 @@ from dragoman.protocols.openai_chat.media import (
     encode_media,
 )
 from dragoman.protocols.openai_chat.wire import (
+    MARKS,
     NO_EXTRAS,
     PROTOCOL_NAME,
     SEALED,
@@ -83,29 +86,33 @@ def _decode_other(part: Any, where: str, losses: Losses) -> AnyPart:
         case "refusal":
             return Refusal(fields.need("refusal", str), where=where, extras=leftovers(fields, losses))
         case "image_url":
-            return decode_image(fields, part, losses)
+            return _marked(decode_image(fields, part, losses), part)
         case "input_audio":
-            return decode_audio(fields, part, losses)
+            return _marked(decode_audio(fields, part, losses), part)
         case "file":
-            return decode_file(fields, part, losses)
+            return _marked(decode_file(fields, part, losses), part)
         case "thinking":
             text = thought_text(part, where, losses)
             return Reasoning(text, where=where, extras={PROTOCOL_NAME: part})
         case "video_url" | "document_url":
-            return decode_linked(kind, part, where, losses)
+            return _marked(decode_linked(kind, part, where, losses), part)
         case _:
             losses.dropped(where, f"Only {PROTOCOL_NAME} understands a part of type {kind}.", "part.unknown")
             return Foreign(PROTOCOL_NAME, part, where=where)
 
 
 def _decode_marked_text(fields: Fields, losses: Losses) -> Text:
-    """OpenAI's `prompt_cache_breakpoint`; OpenRouter and LiteLLM take Anthropic's `cache_control`."""
     text = fields.need("text", str)
-    cache = lifetime(fields.rest.get("prompt_cache_breakpoint") or fields.rest.get("cache_control"))
-    return Text(text, where=fields.where, extras=leftovers(fields, losses, _MARKS), cache=cache)
+    return Text(text, where=fields.where, extras=leftovers(fields, losses, MARKS), cache=mark_of(fields.rest))
 
 
-_MARKS = frozenset({"prompt_cache_breakpoint", "cache_control"})
+def _marked(media: Media, part: Wire) -> Media:
+    return replace(media, cache=cache) if (cache := mark_of(part)) else media
+
+
+def mark_of(part: Wire) -> str:
+    """OpenAI's `prompt_cache_breakpoint`; OpenRouter and LiteLLM take Anthropic's `cache_control`."""
+    return lifetime(part.get("prompt_cache_breakpoint") or part.get("cache_control"))
 
 
 def encode_part(part: AnyPart, losses: Losses) -> Wire:
@@ -227,7 +234,7 @@ def decode_images(images: Any, where: str, losses: Losses) -> list[AnyPart]:
 
 
 UNKNOWN_REASONING = "[reasoning unavailable]"
-_TEXTS = ("reasoning_content", "reasoning")
+_TEXTS = ("reasoning_content", "reasoning", "reasoning_text")  # the last is GitHub Copilot's
 
 
 def reasoning_text(value: Any, where: str, losses: Losses) -> Any:

@@ -58,7 +58,7 @@ _KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
 _PLAIN_CHUNK, _PLAIN_CHOICE = _KNOWN_CHUNK - FILTER_FIELDS, _KNOWN_CHOICE - FILTER_FIELDS
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
 _MATCHED_STOP = frozenset(MATCHED_STOP)
-_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_REASONING = word_set("reasoning_content reasoning reasoning_text reasoning_details")
 _KNOWN_DELTA = (
     _EXTENSIONS
     | _REASONING
@@ -238,7 +238,7 @@ class StreamDecoder:
             self._extensions(delta)
 
     def _reasoning(self, delta: Wire) -> None:
-        text = delta.get("reasoning_content") or delta.get("reasoning")
+        text = delta.get("reasoning_content") or delta.get("reasoning") or delta.get("reasoning_text")
         if text:
             self._plain = True
             where = "delta.reasoning_content"

@@ -77,6 +77,7 @@ class MessageWire(TypedDict, total=False):
     tool_call_id: str  # of role tool
     reasoning_content: str  # DeepSeek, vLLM, and what we write
     reasoning: str  # OpenRouter, Groq
+    reasoning_text: str  # GitHub Copilot
     reasoning_details: list[Wire]  # OpenRouter: signed entries, to be echoed
     images: list[Wire]  # OpenRouter: image_url parts of a reply
 
@@ -264,10 +265,12 @@ REQUIRED_MESSAGE: Wire = {"role": "assistant", "content": None, "refusal": None}
 
 QUIET_REQUEST = word_set("stream stream_options tools functions parallel_tool_calls")
 QUIET_MESSAGE = word_set("role content cache_control")
-QUIET_CALL = word_set("type index arguments extra_content")
+MARKS = word_set("prompt_cache_breakpoint cache_control")
+QUIET_CALL = word_set("type index arguments extra_content cache_control")
 MATCHED_STOP = ("stop_reason", "matched_stop")  # of vLLM and SGLang; a number is a token
 QUIET_RESPONSE = unread_fields(ReceivedCompletion) | word_set(
     "id object created model usage system_fingerprint"
+    " p"  # Mistral's padding
     # what a stored completion repeats of its request
     " temperature top_p frequency_penalty presence_penalty seed tools tool_choice response_format input_user"
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own
 from dragoman.core.losses import Losses, report_citation_detail
@@ -64,9 +66,9 @@ def decode_part(part: Any, where: str, losses: Losses) -> ContentPart:
                 fields.nonempty("refusal"), where=where, extras=fields.extras(losses, quiet=QUIET_PART)
             )
         case "input_image":
-            return decode_image(fields, losses)
+            return _marked(decode_image(fields, losses), part)
         case "input_file":
-            return decode_file(fields, losses)
+            return _marked(decode_file(fields, losses), part)
         case "input_audio":
             return decode_audio(fields, losses)
         case str():
@@ -106,6 +108,10 @@ def _encode_media(media: Media, text_type: TextType, rest: Wire, losses: Losses)
     losses.dropped(media.where, why, f"media.{media.kind}")
     notice = Text(f"[{media.kind} of type {media.media_type or 'unknown'} left out]")
     return _encode_text(notice, text_type, {}, losses)
+
+
+def _marked(media: Media, part: Wire) -> Media:
+    return replace(media, cache=cache) if (cache := lifetime(part.get("prompt_cache_breakpoint"))) else media
 
 
 def _decode_text(fields: Fields, losses: Losses) -> Text:
