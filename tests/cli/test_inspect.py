@@ -79,12 +79,14 @@ def test_exchanges_are_listed_and_saved(gateway: PrivateGateway, recorder: Recor
 def test_other_keys_see_nothing(gateway: PrivateGateway, key: str | None, problem: str) -> None:
     code, out = run("inspect", "--url", gateway.url, *(("--key", key) if key else ()))
     assert (code, problem in out) == (1, True)
+    assert ("inspector.admin_keys: --key" in out) is (key is None)
 
 
 def test_a_gateway_that_is_not_there_is_named() -> None:
     code, out = run("inspect", "--url", "http://127.0.0.1:9")
     assert code == 1
     assert "No gateway with --inspect answers at http://127.0.0.1:9" in out
+    assert "--url" in out.rpartition("Or name ")[2]
 
 
 def test_a_file_is_shown_and_exported(file: Path, tmp_path: Path) -> None:

@@ -283,3 +283,10 @@ def test_broken_wire_is_one_line_that_names_protocol_and_path(what: str, stdin: 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"dragoman: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_request_that_names_no_model_is_told():
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    untold = translate("request", "gemini", "anthropic", body)
+    assert "the request names no model. Pass --model." in untold.stderr
+    assert "names no model" not in translate("request", "gemini", "anthropic", body, "--model", "m").stderr

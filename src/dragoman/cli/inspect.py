@@ -124,11 +124,13 @@ def _list(rows: list[Wire]) -> None:
             click.style(f"{count} {name}", fg=SEVERITY_COLOURS[name]) for name, count in row["losses"].items()
         )
         took = f"{row['ms']:.0f} ms" if row["ms"] is not None else "…"
-        click.echo(
-            f"{at}  {row['id']}  {status}  {row['model']}{target}  {row['calls']} calls  {took}  {losses}"
-        )
+        click.echo(f"{at}  {row['id']}  {status}  {row['model']}{target}  {_calls(row)}  {took}  {losses}")
         if row["error"]:
             click.echo(f"          {row['error']}")
+
+
+def _calls(summary: Wire) -> str:
+    return "1 call" if summary["calls"] == 1 else f"{summary['calls']} calls"
 
 
 def _show(view: Wire) -> None:
@@ -145,7 +147,7 @@ def _show(view: Wire) -> None:
         if attempt["problem"]:
             click.echo(f"          {attempt['problem'][:300]}")
     tokens = f"{summary['input']} in ({summary['cached']} cached), {summary['output']} out"
-    click.echo(f"reply     status {summary['status']}, {summary['calls']} calls, {tokens}")
+    click.echo(f"reply     status {summary['status']}, {_calls(summary)}, {tokens}")
     if not view["losses"]:
         click.echo("losses    none")
     for loss in view["losses"]:

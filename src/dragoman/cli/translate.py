@@ -156,6 +156,8 @@ class BodyTranslation:
                 body = self._exchange.response(read_body(text, self._exchange.upstream.name))
             case _:
                 body = _tools(self._exchange, text)
+        if self._what == "request" and body.get("model") == "":
+            click.echo("dragoman: the request names no model. Pass --model.", err=True)
         losses = self._losses()
         self._write(as_document(body, losses) if self._as_json else pretty(body), losses)
         return 0
