@@ -174,6 +174,14 @@ def test_check_finds_what_a_start_would_refuse(run: Any, file: str, problem: str
     assert result.stderr == f"dragoman: dragoman.toml{problem}\n"
 
 
+def test_check_names_what_a_start_refuses_all_at_once(run: Any):
+    result = run("check", file='[server]\nhost = "0.0.0.0"\n[hosted.web_search]\nbackend = "brave"\n')
+    assert [line.split(": ")[1:3] for line in result.stderr.splitlines()] == [
+        ["dragoman.toml:2", "server.host"],
+        ["dragoman.toml:3", "hosted.web_search"],
+    ]
+
+
 def test_check_says_that_mcp_needs_its_extra(run: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = run("check", file="[hosted.mcp]\n")

@@ -145,8 +145,7 @@ def load(
         secret_variables=tuple(source.secret_variables),
     )
     if refusal := refuse_start(config):
-        where, problem = refusal
-        raise source.wrong(where, problem)
+        source.note(source.wrong(*refusal))
     for where, problem in find_start_mistakes(config) if starting else ():
         source.note(source.wrong(where, problem))
     source.finish()
