@@ -17,6 +17,7 @@ from dragoman.gateway.process.serve import PrivateGateway, private_gateway
 from dragoman.inspector.server import mount_inspector
 from dragoman.recording.recorder import Recorder
 from dragoman.recording.values import dump_recording, load_recording
+from waiting import wait_until
 
 BODY = {
     "model": "demo:any",
@@ -44,7 +45,7 @@ def gateway(recorder: Recorder) -> Iterator[PrivateGateway]:
         }
         request = urllib.request.Request(f"{running.url}/v1/messages", json.dumps(BODY).encode(), headers)
         urllib.request.urlopen(request).read()
-        recorder.flush()
+        wait_until(lambda: recorder.flush() or recorder.store.summaries())  # behind the answer
         yield running
 
 

@@ -103,8 +103,7 @@ def test_no_value_is_in_a_recording_an_error_or_the_configuration(signed: None) 
         stand.gateway._observes = True
         stand.gateway.configure(stand.gateway.config)
         got = send(stand.url, "POST", "/v1/chat/completions", BODY)
-        wait_until(lambda: stand.records)
-        recorded = "".join(dump_recording(each) for each in recordings(recorder))
+        recorded = "".join(dump_recording(each) for each in wait_until(lambda: recordings(recorder)))
         shown = repr(stand.gateway.config)
     assert got.status == 400
     for name in ("id", "secret", "session"):

@@ -27,6 +27,7 @@ from gateway.running import running as serving
 from gateway.stands import UPSTREAM_KEY, demo
 from gateway.test_hosted_ways import searching
 from inspector import codex
+from waiting import wait_until
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip(
@@ -125,8 +126,9 @@ class Running:
         }
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {**sent, **headers})
         with urllib.request.urlopen(request) as reply:
-            data = reply.read()
-            return (json.loads(data) if data[:1] == b"{" else {}), reply.headers["x-request-id"]
+            data, id = reply.read(), reply.headers["x-request-id"]
+        wait_until(lambda: self.recorder.flush() or self.recorder.store.get(id))  # behind the answer
+        return (json.loads(data) if data[:1] == b"{" else {}), id
 
     def ask(self, text: str = "List the files.", session: str = "session-1", **more: Any) -> str:
         return self.turn([{"role": "user", "content": text}], session, **more)[1]
