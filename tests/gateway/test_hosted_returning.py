@@ -28,6 +28,7 @@ from dragoman.protocols import protocol
 from gateway.canned import Answer, Canned, provider
 from gateway.conversations.databases import PostgresDatabase
 from gateway.hosted_stand import (
+    CLIENTS,
     MINE,
     NONE,
     SEARCHED,
@@ -135,6 +136,22 @@ def test_a_gemini_client_keeps_call_ids_or_thoughts(kept: str, order: Any, strea
                     part.get(field, {}).pop("id", None)
         send(stand.url, "POST", path, jsontext.encode(again))
     assert search.queries == ["paris weather"]
+    assert told(model).count("18 degrees") == 1
+    assert told(model).count("mine says") == 1
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_an_earlier_round_found_comes_back_too(client: str, stream: bool) -> None:
+    """The model searches, and then calls a tool of the client."""
+    path, body = path_and_body(client, stream)
+    body = {**body, "tools": [*body.get("tools", []), MINE[client]]}
+    rounds = [calls_of(CHAT, each, stream=stream) for each in MIXED]
+    with searching(CHAT, *rounds, text_of(CHAT, "Done.", stream)) as (stand, model, search):
+        got = send(stand.url, "POST", path, jsontext.encode(body))
+        again = jsontext.encode(following(client, body, got, stream))
+        then = send(stand.url, "POST", path, again)
+    assert (then.status, search.queries) == (200, ["paris weather"])
     assert told(model).count("18 degrees") == 1
     assert told(model).count("mine says") == 1
 

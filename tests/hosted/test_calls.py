@@ -7,11 +7,13 @@ import asyncio
 import pytest
 
 from dragoman.core.hosted import FoundSource, HostedResult
-from dragoman.core.model import Message, Text
+from dragoman.core.model import Message, Text, ToolCall, ToolResult
+from dragoman.core.seal import seal_state, unseal_state
 from dragoman.hosted.approvals import ApprovedCalls
-from dragoman.hosted.calls import RunningCalls
+from dragoman.hosted.calls import CUT, RunningCalls
 from dragoman.hosted.executor import CallLimits
 from dragoman.hosted.result_store import ResultsInMemory
+from dragoman.hosted.returning import seal_results, unseal_results
 from dragoman.hosted.search_session import SearchSession
 from dragoman.hosted.web_fetch import stands_in
 from waiting import StillClock
@@ -109,3 +111,14 @@ NAMED = {
 @pytest.mark.parametrize("url, said, expected", NAMED.values(), ids=NAMED)
 def test_an_address_stands_in_the_conversation_whole(url: str, said: str, expected: bool):
     assert stands_in(url, (Message("user", (Text(said),)),)) is expected
+
+
+def test_large_results_travel_cut_in_a_seal_that_opens():
+    text = '"\\\n' * 80_000  # each takes two bytes in JSON, and the seal is JSON in JSON
+    answers = [(ToolCall(str(i), "f", "{}"), ToolResult(str(i), "f", (Text(text),))) for i in range(4)]
+    part = seal_results(answers)
+    assert part.state
+    assert unseal_state(seal_state(part.state, "x"), "x") == part.state
+    found = [result.content[0] for _, result in unseal_results(part)]
+    assert len(found) == 4
+    assert all(isinstance(each, Text) and each.text.endswith(CUT) for each in found)

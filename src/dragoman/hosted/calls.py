@@ -14,7 +14,7 @@ from dragoman.core.model import Media, Text
 from dragoman.hosted.executor import CallLimits, failure
 
 Work = Callable[[], Awaitable[HostedResult]]
-_CUT = "\n[The result was longer; the rest was cut.]"
+CUT = "\n[The result was longer; the rest was cut.]"
 
 
 class RunningCalls:
@@ -95,7 +95,7 @@ def _cut(result: HostedResult, most: int) -> HostedResult:
     for part in result.content:
         if isinstance(part, Text) and most > 0:
             text = _beginning(part.text, most)
-            content.append(part if text is part.text else replace(part, text=text + _CUT))
+            content.append(part if text is part.text else replace(part, text=text + CUT))
             most -= len(part.text.encode())
     return replace(result, content=tuple(content), sources=tuple(sources))
 

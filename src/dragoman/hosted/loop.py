@@ -168,6 +168,7 @@ class HostedRun(RoundHooks):
         self._past = Past(Approvals(context.messages, client), offers, marked)
         self._leading: list[Wire] = []  # items that come before the reply
         self._messages: list[Message] = []  # of the rounds so far
+        self._hidden: list[returning.Answer] = []  # of all rounds: what the client does not see
         self._sources: dict[str, FoundSource] = {}  # what a text may cite
         self._uses = Counter[int]()  # by the place of a tool in `offers.tools`
         self._running = RunningCalls(self._limits)
@@ -304,15 +305,16 @@ class HostedRun(RoundHooks):
             return end
         ours, theirs = self._split_calls(end.parts)
         if not any(call.complete for call in ours):
-            await self._give(theirs, [], add)
+            if theirs:
+                await self._leave(theirs, add)
             is_cut = ours and not theirs and end.stop.reason == "tool_calls"  # nobody sees the call
             return replace(end, stop=Stop("length")) if is_cut else end
         ours = [call for call in ours if call.complete]
         self._round += 1
-        answers = await self._execute_round(end, ours, add)
+        await self._execute_round(end, ours, add)
         asked = [call for call in ours if self._asks(call)]
         if asked or theirs:
-            await self._leave(answers, theirs, add)
+            await self._leave(theirs, add)
             for call in asked:
                 await add(self._part(self._question(call)))
             return replace(end, stop=Stop("tool_calls" if theirs else "end"))
@@ -332,16 +334,14 @@ class HostedRun(RoundHooks):
             return False
         return await self.may_go_on()
 
-    async def _execute_round(
-        self, end: RoundEnd, ours: Sequence[ToolCall], add: Add
-    ) -> list[tuple[HostedCall, returning.Answer]]:
+    async def _execute_round(self, end: RoundEnd, ours: Sequence[ToolCall], add: Add) -> None:
         """Wait for the calls of a round, and show them."""
         for call in ours:
             offered = self._offers.find(call)
             if offered and call.id not in self._begun:
                 for part in self._begin(call, offered):
                     await add(part)
-        answers: list[tuple[HostedCall, returning.Answer]] = []
+        results: list[ToolResult] = []
         for call in ours:
             if begun := self._begun.get(call.id):
                 hosted = begun.shown
@@ -350,12 +350,12 @@ class HostedRun(RoundHooks):
                 for item in self._codec.encode_result(hosted, result):
                     await add(self._part(item))
                 answer = ToolResult(hosted.id, call.name, result.content, result.error is not None)
-                answers.append((hosted, (replace(call, id=hosted.id), answer)))
+                results.append(answer)
+                if hosted.kind not in self._codec.holds:
+                    self._hidden.append((replace(call, id=hosted.id), answer))
         self._running.end_round()
         said = tuple([self._as_said(part) for part in end.parts if _is_whole(part)])
-        results = tuple([answer for _, (_, answer) in answers])
-        self._messages += [Message("assistant", said), Message("user", results)]
-        return answers
+        self._messages += [Message("assistant", said), Message("user", tuple(results))]
 
     def _as_said(self, part: AnyPart) -> AnyPart:
         begun = self._begun.get(part.id) if isinstance(part, ToolCall) else None
@@ -363,22 +363,17 @@ class HostedRun(RoundHooks):
             return part
         return replace(part, id=begun.shown.id, arguments=begun.arguments)  # type: ignore[call-overload]
 
-    async def _leave(
-        self,
-        answers: Sequence[tuple[HostedCall, returning.Answer]],
-        theirs: Sequence[ToolCall],
-        add: Add,
-    ) -> None:
+    async def _leave(self, theirs: Sequence[ToolCall], add: Add) -> None:
         """The reply ends here: what the client does not see of the results travels through it."""
-        hidden = [answer for hosted, answer in answers if hosted.kind not in self._codec.holds]
-        if hidden:
-            await add(returning.seal_results(hidden))
-        await self._give(theirs, hidden, add)
+        if self._hidden:
+            await add(returning.seal_results(self._hidden))
+        await self._give(theirs, add)
 
-    async def _give(self, theirs: Sequence[ToolCall], hidden: Sequence[returning.Answer], add: Add) -> None:
-        """The client's calls, where they were withheld. The first one says what was executed beside them."""
+    async def _give(self, theirs: Sequence[ToolCall], add: Add) -> None:
+        """The client's calls, where they were withheld. The first one says what was executed before them."""
         if not self._codec.forgets:
             return
+        hidden = self._hidden
         for number, call in enumerate([call for call in theirs if call.complete]):
             if hidden and not number:
                 call = returning.mark(call, [each for each, _ in hidden], self._client)

@@ -22,6 +22,7 @@ from dragoman.core.hosted import content_in_words
 from dragoman.core.jsontext import is_array
 from dragoman.core.model import AnyPart, Message, Reasoning, State, Text, ToolCall, ToolResult
 from dragoman.core.seal import MAGIC
+from dragoman.hosted.calls import CUT
 from dragoman.hosted.result_store import ResultStore, StoreUnusable, digest_of
 from dragoman.transforms import call_ids
 from dragoman.transforms.call_ids import CallId
@@ -29,6 +30,7 @@ from dragoman.transforms.call_ids import CallId
 _RESULTS = "dragoman-hosted"  # origin of the state in which results travel
 _CALLS = "dragoman-hosted-calls"  # of the state in an id that says which calls were executed beside it
 _LONGEST = 2048  # characters of arguments in an id; what is longer is not called again
+_LARGEST = 360 * 1024  # bytes of results in a seal, which quotes and base64 make up to 2.7 times as long
 _KEY = 64  # characters of an id that every client echoes
 
 Answer = tuple[ToolCall, ToolResult]
@@ -44,8 +46,12 @@ HINTS = _in_base64(_RESULTS.encode())  # one stands in every request that carrie
 
 
 def seal_results(answers: Sequence[Answer]) -> Reasoning:
-    """Hidden reasoning is what clients of most protocols echo unread."""
-    return Reasoning(hidden=True, state=State(_RESULTS, jsontext.dumps(_rows_of(answers))))
+    """Hidden reasoning is what clients of most protocols echo unread. A seal has a largest size."""
+    rows = _rows_of(answers)
+    if len(jsontext.encode(rows)) > _LARGEST:
+        most = _LARGEST // len(rows) // 6  # characters: one may take six bytes
+        rows = [[*row[:3], row[3] if len(row[3]) <= most else row[3][:most] + CUT, row[4]] for row in rows]
+    return Reasoning(hidden=True, state=State(_RESULTS, jsontext.dumps(rows)))
 
 
 def is_sealed(part: AnyPart) -> bool:
