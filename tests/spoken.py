@@ -83,6 +83,7 @@ SPOKEN = {
 # At a cloud the bodies are those of the vendor: the protocols that only upstreams speak, and whose they are
 AT_CLOUDS = {
     "azure-openai": "openai-chat",
+    "azure-responses": "openai-responses",
     "bedrock-invoke": "anthropic",
     "vertex-claude": "anthropic",
     "vertex-gemini": "gemini",

@@ -27,6 +27,7 @@ PLACE = "projects/p/locations/europe-west4"
 # provider: (protocol, what follows the origin in its base URL, key, model, more)
 CLOUDS = {
     "azure": ("azure-openai", "/openai/v1", KEY, "my-deployment", ""),
+    "azure-responses": ("azure-responses", "/openai/v1", KEY, "my-deployment", ""),
     "vertex": ("vertex-gemini", f"/v1beta1/{PLACE}", TOKEN, "gemini-3-pro-preview", ""),
     "claude-at-vertex": ("vertex-claude", f"/v1/{PLACE}", TOKEN, "claude-sonnet-4-5@20250929", ""),
     "invoke": ("bedrock-invoke", "", KEY, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", ""),

@@ -45,6 +45,23 @@ EVENTS: list[dict[str, Any]] = [
     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
     {"type": "message_stop"},
 ]
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "model": "m",
+    "output": [
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "hello", "annotations": []}],
+        }
+    ],
+    "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
+}
 GEMINI = {
     "candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}]
 }
@@ -158,6 +175,30 @@ def test_azure_with_entra() -> None:
         "client_secret": ["app-secret-1"],
         "scope": ["https://cognitiveservices.azure.com/.default"],
     }
+
+
+def test_azure_in_both_of_its_protocols() -> None:
+    """One login for both. A request takes the protocol of its client."""
+    token = {"token_type": "Bearer", "expires_in": 3599, "access_token": "entra-token-1"}
+    issuer = Canned(Answer(200, jsontext.encode(token)))
+    upstream = Canned(Answer(200, jsontext.encode(RESPONSE)), Answer(200, chat("hello")))
+    with running(issuer) as login, running(upstream) as url:
+        listed = [
+            f'{{ protocol = "{protocol}", base_url = "{url}/openai/v1" }}'
+            for protocol in ("azure-responses", "azure-openai")
+        ]
+        text = f"[providers.cloud]\nsurfaces = [{', '.join(listed)}]\n"
+        with gateway(text, environ={**ENTRA, "AZURE_AUTHORITY_HOST": login}) as stand:
+            asked = jsontext.encode({"model": "cloud:m", "input": "hi", "store": False})
+            answer = send(stand.url, "POST", "/v1/responses", asked)
+            assert answer.json["output"][0]["content"][0]["text"] == "hello"
+            assert text_of(ask(stand.url)) == "hello"
+    assert [each.path for each in upstream.requests] == [
+        "/openai/v1/responses",
+        "/openai/v1/chat/completions",
+    ]
+    assert [each.headers["authorization"] for each in upstream.requests] == ["Bearer entra-token-1"] * 2
+    assert len(issuer.requests) == 1
 
 
 def test_azure_with_the_token_of_a_workload(tmp_path: Any) -> None:

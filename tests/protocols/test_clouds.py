@@ -17,6 +17,7 @@ CLAUDE, GEMINI = MODELS["anthropic"], MODELS["gemini"]
 # cloud: (whose wire, what the body has besides, the fields it lacks, path whole and streamed)
 CLOUDS: dict[str, tuple[str, Wire, tuple[str, ...], tuple[str, str]]] = {
     "azure-openai": ("openai-chat", {}, (), ("/chat/completions", "/chat/completions")),
+    "azure-responses": ("openai-responses", {}, (), ("/responses", "/responses")),
     "vertex-gemini": (
         "gemini",
         {},

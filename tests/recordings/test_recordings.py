@@ -48,6 +48,7 @@ SAYS: dict[str, tuple[str, str, list[Any], tuple[int, int]]] = {
     "vertex-claude.anthropic.sse": (SAID, THOUGHT, [WEATHER], (712, 96)),
     "vertex-gemini.google.sse": (SAID, THOUGHT, [WEATHER], (60, 60)),
     "azure-openai.azure.sse": ("", "", [WEATHER, TIME], (81, 34)),
+    "azure-responses.azure.sse": ("", THOUGHT, [WEATHER], (58, 87)),
 }
 
 

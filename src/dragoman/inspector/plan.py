@@ -12,6 +12,7 @@ from dragoman.core.losses import Loss, Losses
 from dragoman.core.model import Wire
 from dragoman.exchange import Exchange
 from dragoman.profiles import ProviderSettings
+from dragoman.protocols import wire_of
 
 
 class Plan(Struct, frozen=True):
@@ -57,7 +58,9 @@ def plan_all(
 ) -> list[Plan]:
     """For each provider with the first model that it names, or with `model`; fewest losses first."""
     plans = [
-        plan_surfaces(body, client, each.each_surface(client), each.models[0] if each.models else model)
+        plan_surfaces(
+            body, client, each.each_surface(client, wire_of), each.models[0] if each.models else model
+        )
         for each in providers
     ]
     plans.sort(key=lambda it: (bool(it[0].error), it[0].damage, len(it[0].losses)))

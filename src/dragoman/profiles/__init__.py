@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -130,9 +130,10 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
             surface=protocol,
         )
 
-    def each_surface(self, client: str) -> tuple[ProviderSettings, ...]:
-        """The provider at each surface, in the order in which a client of this protocol prefers them."""
-        order = sorted(self.surfaces, key=lambda each: each.protocol != client)
+    def each_surface(self, client: str, wire: Callable[[str], str] = str) -> tuple[ProviderSettings, ...]:
+        """The provider at each surface, in the order in which a client of this protocol prefers them. `wire`:
+        whose wire a protocol has; those of a cloud have their vendor's."""
+        order = sorted(self.surfaces, key=lambda each: wire(each.protocol) != client)
         return tuple([self.at(each) for each in order]) or (self,)
 
     def move(self, url: str) -> tuple[Surface, ...]:

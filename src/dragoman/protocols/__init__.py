@@ -32,6 +32,7 @@ _FOLDERS = {
 _UPSTREAM_FOLDERS = {
     "qwen-chat": "qwen_chat",
     "azure-openai": "azure_openai",
+    "azure-responses": "azure_responses",
     "vertex-gemini": "vertex_gemini",
     "vertex-claude": "vertex_claude",
     "bedrock-invoke": "bedrock_invoke",
@@ -65,6 +66,11 @@ def codec(name: str) -> Codec:
 def upstream(name: str) -> Codec:
     """The codec of a protocol that upstreams speak."""
     return protocol(name).codec
+
+
+def wire_of(name: str) -> str:
+    """The protocol of clients whose wire an upstream's protocol has: its own name, but at a cloud."""
+    return upstream(name).name
 
 
 @cache

@@ -18,6 +18,7 @@ from dragoman.exchange import ExchangePlan
 from dragoman.gateway.config import Config
 from dragoman.gateway.config.models import ModelRow, Models
 from dragoman.profiles import ProviderSettings, bare_model, find_vendor, known, split_model
+from dragoman.protocols import wire_of
 
 DEMO = "demo"
 _LONGEST_NAME = 1_000  # characters of a model; what is made of names is remembered in many places
@@ -50,7 +51,7 @@ class Target(Struct, frozen=True, dict=True):
         """For clients of this protocol: at the surface that speaks it, else at the first."""
         if not self.provider.surfaces:
             return self
-        surfaces = [replace(self, provider=each) for each in self.provider.each_surface(protocol)]
+        surfaces = [replace(self, provider=each) for each in self.provider.each_surface(protocol, wire_of)]
         return replace(surfaces[0], surfaces=tuple(surfaces))
 
     def speaking(self, protocols: Collection[str]) -> Target | None:
