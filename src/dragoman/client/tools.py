@@ -204,7 +204,7 @@ def declare_tool(tool: AnyTool) -> model.AnyTool:
 def tools_of(tools: Iterable[ToolLike]) -> list[AnyTool]:
     """Functions become tools; dicts are declarations as OpenAI or Anthropic write them, or tools that a
     provider runs (`{"type": "web_search"}`), as any protocol writes them."""
-    given: object = tools  # whatever a caller without a type checker passes
+    given = typing.cast(object, tools)  # whatever a caller without a type checker passes
     if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
         raise ConfigError("tools is a list, of one tool too: tools=[…].")
     listed = [_tool(each) for each in tools]
