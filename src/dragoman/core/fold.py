@@ -8,7 +8,7 @@ states may go on from one of them (`memory/`). No fold knows whether anybody doe
 
 The request of a protocol (`RequestShape`) is a head, and a conversation that passes through folds:
 
-    decode:  head, messages → decode_messages(head) → finish_head(head, facts)
+    decode:  head, messages → decode_messages(head) → finish_head(head, their run)
     encode:  messages → encode_messages(head) → encode_around(head, entries, facts)
 """
 
@@ -169,7 +169,7 @@ def read_array(body: Wire, field: str, protocol: str) -> list[Any]:
     return entries
 
 
-def same_head(head: Request, facts: Any, losses: Losses) -> Request:
+def same_head(head: Request, run: Any, losses: Losses) -> Request:
     return head
 
 
@@ -182,8 +182,8 @@ class RequestShape(Struct, frozen=True, kw_only=True):
 
     `field` holds the messages; `read` gives them as an array. `decode_head` reads everything else, and
     `decode_messages` gets the head, and whether all messages come together; `decode_holding` is the same for
-    messages that come apart, where nothing may go on that later ones change.
-    `finish_head` adds what the conversation says about it. `hoists`: whether an entry of the array declares
+    messages that come apart, where nothing may go on that later ones change. `finish_head` gets their run,
+    and adds what the conversation says about the head. `hoists`: whether an entry of the array declares
     something that `load` adds to the head before the others are decoded. `repeats`: whether nobody but
     `decode_messages` looks at an entry. `head_first`: its losses come first.
     """
@@ -218,7 +218,7 @@ def decode_whole(conversation: RequestShape, body: Wire, losses: Losses) -> Requ
         messages = end(runs, wires)
         report(runs, losses)
         head = conversation.decode_head(body, losses)
-    head = conversation.finish_head(head, runs[0].facts(), losses)
+    head = conversation.finish_head(head, runs[0], losses)
     return replace(head, messages=tuple(messages))
 
 

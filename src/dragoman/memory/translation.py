@@ -233,7 +233,7 @@ class _Translation:
         self._rest = end(runs, wires)
         decoder, added, request = runs[0], Losses(), memo.request
         if shape.finish_head is not same_head:
-            request = shape.finish_head(request, decoder.facts(), added)
+            request = shape.finish_head(request, decoder, added)
         if request is not memo.request:
             if not self._pipeline.takes_messages_apart(request):
                 return False

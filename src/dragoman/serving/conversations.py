@@ -65,6 +65,7 @@ class TurnCodec(Struct, frozen=True, kw_only=True):
     """
 
     decode_storage: Callable[[Wire], StorageRequest | None]  # None: the store is not used
+    storage_field: str = ""  # without it in a request the store is not used; empty: there is no such field
     new_items: Callable[[Wire], list[Any]]  # of a request
     inherited_settings: Callable[[Wire], Wire]  # of a request, for later turns
     join: Callable[[Wire, Sequence[PastTurn], Mapping[str, Wire]], Wire]  # the whole request

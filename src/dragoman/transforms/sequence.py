@@ -37,20 +37,17 @@ class Sequencer(EventStage):
             self._waiting[event.index] = [event]
             return ()
         if type(event) is PartEnd:
-            return self._end(event)
+            if event.index != self._current:
+                self._waiting[event.index].append(event)
+                return ()
+            self._current = None
+            return (event, *self._release()) if self._waiting else (event,)
         if isinstance(event, ResponseEnd | ResponseFailed):
             return (*self._flush(), event) if self._waiting or self._current is not None else (event,)
         return (event,)
 
     def whole(self, response: Response) -> Response:
         return response  # its parts are in a row
-
-    def _end(self, event: PartEnd) -> Iterable[Event]:
-        if event.index != self._current:
-            self._waiting[event.index].append(event)
-            return ()
-        self._current = None
-        return (event, *self._release()) if self._waiting else (event,)
 
     def _release(self) -> list[Event]:
         """The parts whose turn has come: every finished one, and the next unfinished as the current."""

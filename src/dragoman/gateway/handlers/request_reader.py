@@ -76,8 +76,10 @@ class RequestReader:
                 head = f"{request.client.name} {request.route.action} {request.route.model}"
                 self._wire_log.client_request(request.record.id, request.key, head, request.headers, data)
         routed = await self._route(request, await self._read_body(request, data))
-        codec = request.protocol_server.turn_codec
-        if codec and (storage := codec.decode_storage(routed.body.glance)):
+        codec, seen = request.protocol_server.turn_codec, routed.body.glance
+        if codec is None or (codec.storage_field and codec.storage_field not in seen):
+            return routed
+        if storage := codec.decode_storage(seen):
             return await self._stored_turns.prepare(routed, codec, storage)
         return routed
 

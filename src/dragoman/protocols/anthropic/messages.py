@@ -120,9 +120,6 @@ class DecodedMessages(DecodeRun):
         loaded = self.before.loaded | loaded_tools(self.new)
         return _DecodedState(self.count, self.inline(), loaded, self.is_compacted)
 
-    def facts(self) -> DecodedMessages:
-        return self
-
     def inline(self) -> tuple[tuple[Any, str], ...]:
         """Tools that messages define, with their places."""
         if "system" not in map(_ROLE, self.new):

@@ -55,7 +55,8 @@ from dragoman.protocols.openai_chat.wire import MATCHED_STOP, PROTOCOL_NAME, QUI
 _KNOWN_CHUNK = QUIET_RESPONSE | {"choices"}
 _KNOWN_CHOICE = QUIET_CHOICE | {"delta"}
 # Those that never say anything to others
-_PLAIN_CHUNK, _PLAIN_CHOICE = _KNOWN_CHUNK - FILTER_FIELDS, _KNOWN_CHOICE - FILTER_FIELDS
+_PLAIN_CHUNK = _KNOWN_CHUNK - FILTER_FIELDS - {"x_groq"}
+_PLAIN_CHOICE = _KNOWN_CHOICE - FILTER_FIELDS
 _EXTENSIONS = frozenset({"annotations", "images", "audio"})
 _MATCHED_STOP = frozenset(MATCHED_STOP)
 _REASONING = word_set("reasoning_content reasoning reasoning_text reasoning_details")
@@ -159,7 +160,7 @@ class StreamDecoder:
             events += self._choice(choices)
         if usage := body.get("usage"):
             self._usage = usage if is_object(usage) else None
-        if not choices or self._finish is not None:
+        if (not choices or self._finish is not None) and not body.keys() <= _PLAIN_CHUNK:
             self._read_rest(body)
         return events
 
@@ -178,7 +179,8 @@ class StreamDecoder:
         if not id and not choices:
             return []
         self._begun = True
-        self._read_rest(body)
+        if not body.keys() <= _PLAIN_CHUNK:
+            self._read_rest(body)
         return [
             ResponseStart(
                 id if isinstance(id, str) else "",
@@ -244,7 +246,7 @@ class StreamDecoder:
             where = "delta.reasoning_content"
             text = _text(reasoning_text(text, f"choices[0].{where}", self._losses), where)
         if details := delta.get("reasoning_details"):
-            readable = self._parts.details.add(_list(details, "reasoning_details"))
+            readable = self._parts.add_details(_list(details, "reasoning_details"))
             text = text if self._plain else readable
         if text:
             self._parts.say(REASONING, text)
@@ -313,8 +315,7 @@ class StreamDecoder:
         groq = body.get("x_groq")
         if is_object(groq) and is_object(usage := groq.get("usage")):
             self._usage = self._usage or usage
-        if not body.keys() <= _PLAIN_CHUNK:
-            self._report(body, without_alarms(_KNOWN_CHUNK, body), "")
+        self._report(body, without_alarms(_KNOWN_CHUNK, body), "")
 
     def _report(self, wire: Wire, known: frozenset[str], where: str) -> None:
         for key, value in wire.items():

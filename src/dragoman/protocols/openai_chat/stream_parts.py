@@ -47,7 +47,7 @@ class OpenParts:
         self.flow: AnyPart | None = None
         self.index = -1
         self.calls = CallAssembly(losses)
-        self.details = StreamedDetails()
+        self._details: dict[str, Wire] = {}  # entries of `reasoning_details`, by type and index
         self.refused = False
 
     def __bool__(self) -> bool:
@@ -70,6 +70,21 @@ class OpenParts:
             if self._sources:
                 self._emit_sources()
         self._events.append(PartDelta(self.index, text))
+
+    def add_details(self, details: list[Any]) -> str:
+        """Store pieces of `reasoning_details`, of which those with one type and index are joined, and return
+        their readable text."""
+        for piece in details:
+            if is_object(piece):
+                key = f"{piece.get('type')} {piece.get('index', len(self._details))}"
+                entry = self._details.setdefault(key, {})
+                for name, value in piece.items():
+                    old = entry.get(name)
+                    if name in ("text", "summary") and isinstance(old, str) and isinstance(value, str):
+                        entry[name] = old + value
+                    elif value is not None or old is None:
+                        entry[name] = value
+        return details_text(details)
 
     def whole(self, part: AnyPart) -> None:
         """A part that arrives in one piece."""
@@ -129,44 +144,19 @@ class OpenParts:
 
     def _close_flow(self, opening: AnyPart | None = None) -> None:
         """The state of reasoning is complete when it ends; state without any text is a hidden part."""
-        state = self.details.settle() if self.details.entries and opening is not REASONING else None
-        if state and self.flow is not REASONING:
-            self._end_flow()
-            self.flow, self.index = REASONING, self._open(Reasoning(hidden=True))
-        if state:
+        state: State | None = None
+        if self._details and opening is not REASONING:
+            state = State(PROTOCOL_NAME, jsontext.dumps([*self._details.values()]))
+            self._details = {}
+        if state and self.flow is REASONING:
             self._events.append(PartDelta(self.index, state=state))
-        self._end_flow()
-
-    def _end_flow(self) -> None:
+            state = None
         if self.flow is not None:
             self._events.append(PartEnd(self.index))
             self.flow = None
-
-
-class StreamedDetails:
-    """`reasoning_details` of a stream: pieces with the same type and index are joined to one entry."""
-
-    def __init__(self) -> None:
-        self.entries: dict[str, Wire] = {}
-
-    def add(self, details: list[Any]) -> str:
-        """Store the pieces and return their readable text."""
-        for piece in details:
-            if is_object(piece):
-                key = f"{piece.get('type')} {piece.get('index', len(self.entries))}"
-                entry = self.entries.setdefault(key, {})
-                for name, value in piece.items():
-                    old = entry.get(name)
-                    if name in ("text", "summary") and isinstance(old, str) and isinstance(value, str):
-                        entry[name] = old + value
-                    elif value is not None or old is None:
-                        entry[name] = value
-        return details_text(details)
-
-    def settle(self) -> State:
-        """The state of all entries so far; later entries belong to the next reasoning part."""
-        entries, self.entries = self.entries, {}
-        return State(PROTOCOL_NAME, jsontext.dumps(list(entries.values())))
+        if state:
+            index = self._open(Reasoning(hidden=True))
+            self._events += PartDelta(index, state=state), PartEnd(index)
 
 
 class AssembledCall:

@@ -98,6 +98,7 @@ def _unknown(id: str) -> Failure:
 
 THREADS = TurnCodec(
     decode_storage=decode_storage,
+    storage_field="thread",
     new_items=_new_messages,
     inherited_settings=_inherit,
     join=_join,
