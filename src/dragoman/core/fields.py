@@ -7,7 +7,7 @@ one it is a reported loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,7 +17,7 @@ from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses
-from dragoman.core.model import Extras, Settings, Value, Wire
+from dragoman.core.model import AnyPart, Extras, Settings, Value, Wire
 
 T = TypeVar("T", str, bool, int)
 NOTHING: frozenset[str] = frozenset()
@@ -267,6 +267,21 @@ def whole_seconds(time: Any) -> int:
 def own(extras: Extras | None, protocol: str) -> Wire:
     """The extras that came from `protocol`."""
     return extras.get(protocol, {}) if extras else {}
+
+
+def groups_of(parts: Iterable[AnyPart], topic: str) -> list[list[AnyPart]]:
+    """`parts` in groups that were one item of the wire, as their extras under `topic` say; a part of another
+    protocol is a group of its own."""
+    groups: list[list[AnyPart]] = []
+    last: Any = None
+    for part in parts:
+        at = own(part.extras, topic).get("at")
+        if at is not None and at == last:
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+        last = at
+    return groups
 
 
 def made_by(protocol: str) -> Callable[[Value], bool]:

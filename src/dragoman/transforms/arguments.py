@@ -108,6 +108,19 @@ def wrap_raw(arguments: str) -> str:
     return arguments if jsontext.decode_object(arguments) is not None else jsontext.dumps({RAW: arguments})
 
 
+def as_object(call: ToolCall, losses: Losses) -> Wire:
+    """The arguments for a protocol that takes objects only (G59: any-llm#947): what is none is wrapped."""
+    if call.kind == "custom":
+        return {"input": call.arguments}
+    value = jsontext.decode_object(call.arguments)
+    if value is not None:
+        return value
+    if not call.arguments.strip():
+        return {}
+    report_raw(call, call.arguments, losses)
+    return {RAW: call.arguments}
+
+
 def unwrap_raw(arguments: str) -> str:
     """What `wrap_raw` wrapped, or `arguments` as they are."""
     if RAW not in arguments:

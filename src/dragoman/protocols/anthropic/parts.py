@@ -44,7 +44,7 @@ from dragoman.protocols.anthropic.wire import (
     lifetime,
     printed,
 )
-from dragoman.transforms.arguments import report_raw
+from dragoman.transforms.arguments import as_object
 
 _MADE_HERE = seal("citation")  # in place of the encrypted index of a citation that another model made
 _QUIET_TEXT = frozenset({"citations", "cache_control"})
@@ -211,7 +211,7 @@ def _decode_tool_use(block: Wire, where: str, losses: Losses, history: bool) -> 
 def _encode_tool_use(call: ToolCall, losses: Losses) -> Wire:
     if call.kind == "computer":
         return encode_action(call)
-    block = {"type": "tool_use", "id": call.id, "name": call.name, "input": encode_input(call, losses)}
+    block = {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call, losses)}
     if call.cache:
         block = _marked(block, call)
     return block | extras if (extras := own(call.extras, PROTOCOL_NAME)) else block
@@ -230,19 +230,6 @@ def decode_input(value: Any, where: str) -> str:
             return raw
         case _:
             return printed(value, f"{where}.input")
-
-
-def encode_input(call: ToolCall, losses: Losses) -> Any:
-    """Anthropic takes objects only (G59: any-llm#947); anything else is wrapped in one."""
-    if call.kind == "custom":
-        return {"input": call.arguments}
-    value = jsontext.decode_object(call.arguments)
-    if value is not None:
-        return value
-    if not call.arguments.strip():
-        return {}
-    report_raw(call, call.arguments, losses)
-    return {"_raw_arguments": call.arguments}
 
 
 def _decode_tool_result(block: Wire, where: str, losses: Losses) -> ToolResult:

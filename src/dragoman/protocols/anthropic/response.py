@@ -32,7 +32,7 @@ from dragoman.core.model import (
 )
 from dragoman.protocols.anthropic.context_management import encode_edits
 from dragoman.protocols.anthropic.hosted import cited, count_requests, encode_search
-from dragoman.protocols.anthropic.parts import decode_content, encode_input, encode_part
+from dragoman.protocols.anthropic.parts import decode_content, encode_part
 from dragoman.protocols.anthropic.wire import (
     PROTOCOL_NAME,
     QUIET_RESPONSE,
@@ -42,6 +42,7 @@ from dragoman.protocols.anthropic.wire import (
     UsageReply,
     is_native,
 )
+from dragoman.transforms.arguments import as_object
 
 CUT = frozenset({"length", "context_full"})  # reasons to stop in the middle of a call
 
@@ -133,7 +134,7 @@ def encode_reply_part(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
     """The blocks of a reply for `part`; an Anthropic client expects neither results nor media there."""
     if part.extras is None or PROTOCOL_NAME not in part.extras:
         if type(part) is ToolCall and part.complete and part.kind != "computer":
-            value = encode_input(part, losses)
+            value = as_object(part, losses)
             return (
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": value, "caller": _DIRECT},
             )

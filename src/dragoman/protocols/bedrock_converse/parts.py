@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
 from dragoman.core.fields import Fields, describe, own, rows
 from dragoman.core.jsontext import is_array, is_object
@@ -41,7 +40,7 @@ from dragoman.protocols.bedrock_converse.wire import (
     lifetime,
     printed,
 )
-from dragoman.transforms.arguments import report_raw
+from dragoman.transforms.arguments import as_object
 
 _NO_OUTPUT = "(no output)"
 _JSON = "json"  # key of the extras: a result that came as JSON
@@ -140,7 +139,8 @@ def encode_part(part: AnyPart, losses: Losses) -> list[Wire]:
         case Text():
             return _encode_text(part, losses)
         case ToolCall():
-            return [as_it_came(part, {"toolUse": _encode_call(part, losses)})]
+            call = {"toolUseId": part.id, "name": part.name, "input": as_object(part, losses)}
+            return [as_it_came(part, {"toolUse": call})]
         case ToolResult():
             return [as_it_came(part, {"toolResult": _encode_result(part, losses)})]
         case Reasoning():
@@ -184,23 +184,6 @@ def skip_kind(call: Fields) -> None:
     """Since 2026 a call that the client runs may say so: `type` is `tool_use`."""
     if call.rest.get("type") == "tool_use":
         del call.rest["type"]
-
-
-def _encode_call(call: ToolCall, losses: Losses) -> Wire:
-    return {"toolUseId": call.id, "name": call.name, "input": encode_input(call, losses)}
-
-
-def encode_input(call: ToolCall, losses: Losses) -> Any:
-    """Claude takes objects only; anything else is wrapped in one."""
-    if call.kind == "custom":
-        return {"input": call.arguments}
-    value = jsontext.decode_object(call.arguments)
-    if value is not None:
-        return value
-    if not call.arguments.strip():
-        return {}
-    report_raw(call, call.arguments, losses)
-    return {"_raw_arguments": call.arguments}
 
 
 def _decode_result(outer: Fields, block: Wire, losses: Losses) -> ToolResult | None:

@@ -46,7 +46,7 @@ from dragoman.protocols.gemini.wire import (
     opened,
     printed,
 )
-from dragoman.transforms.arguments import report_raw
+from dragoman.transforms.arguments import as_object
 
 _SPECIAL = frozenset({"output", "error"})
 _PIECES = frozenset({"partialArgs", "willContinue"})  # read, and kept for Gemini
@@ -191,19 +191,8 @@ def _encode_call(call: ToolCall, extras: Wire, losses: Losses) -> Wire:
     wire: Wire = {"id": call.id} if call.id else {}
     wire["name"] = call.name
     if "partialArgs" not in extras.get("functionCall", ()) and (call.arguments or not is_native(call)):
-        wire["args"] = encode_arguments(call, losses)
+        wire["args"] = as_object(call, losses)
     return {**extras, "functionCall": wire | extras.get("functionCall", {})}
-
-
-def encode_arguments(call: ToolCall, losses: Losses) -> Wire:
-    """Gemini takes objects only (G59: any-llm#947); anything else is wrapped in one."""
-    if not call.arguments.strip():
-        return {}
-    value = jsontext.decode_object(call.arguments)
-    if value is None:
-        report_raw(call, call.arguments, losses)
-        return {"_raw_arguments": call.arguments}
-    return value
 
 
 def _with(part: AnyPart, state: State | None) -> AnyPart:

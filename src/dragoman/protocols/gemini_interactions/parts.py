@@ -11,9 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.core import jsontext
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, groups_of, own
 from dragoman.core.jsontext import is_array, is_object
 from dragoman.core.losses import Losses, report_citation_detail
 from dragoman.core.model import (
@@ -41,7 +40,7 @@ from dragoman.protocols.gemini_interactions.wire import (
     is_native,
     printed,
 )
-from dragoman.transforms.arguments import RAW, report_raw
+from dragoman.transforms.arguments import as_object
 
 CONTENT = frozenset({"text", *KINDS})  # types of blocks that are no steps
 
@@ -118,7 +117,7 @@ def encode_block(part: AnyPart, losses: Losses) -> tuple[Wire, ...]:
 def encode_steps(parts: Iterable[AnyPart], losses: Losses) -> list[Wire]:
     """Steps of the model."""
     steps: list[Wire] = []
-    for group in together(parts):
+    for group in groups_of(parts, STEP):
         first = group[0]
         blocks = [wire for part in group for wire in encode_block(part, losses)]
         if step := own(first.extras, STEP).get("step"):
@@ -128,20 +127,6 @@ def encode_steps(parts: Iterable[AnyPart], losses: Losses) -> list[Wire]:
         else:
             steps += blocks
     return steps
-
-
-def together(parts: Iterable[AnyPart]) -> list[list[AnyPart]]:
-    """`parts` in groups that were one step; a part of another protocol is a group of its own."""
-    groups: list[list[AnyPart]] = []
-    last: Any = None
-    for part in parts:
-        at = own(part.extras, STEP).get("at")
-        if at is not None and at == last:
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-        last = at
-    return groups
 
 
 def noted(part: AnyPart, at: int, step: Wire) -> AnyPart:
@@ -303,20 +288,9 @@ def _decode_call(fields: Fields, losses: Losses) -> ToolCall:
 def _encode_call(call: ToolCall, losses: Losses) -> Wire:
     wire: Wire = {"type": "function_call", "id": call.id, "name": call.name}
     if call.arguments or not is_native(call):
-        wire["arguments"] = encode_arguments(call, losses)
+        wire["arguments"] = as_object(call, losses)
     wire |= own(call.extras, PROTOCOL_NAME)
     return wire if call.state is None else {**wire, "signature": seal_state(call.state, PROTOCOL_NAME)}
-
-
-def encode_arguments(call: ToolCall, losses: Losses) -> Wire:
-    """The protocol takes objects only; anything else is wrapped in one."""
-    if not call.arguments.strip():
-        return {}
-    value = jsontext.decode_object(call.arguments)
-    if value is None:
-        report_raw(call, call.arguments, losses)
-        return {RAW: call.arguments}
-    return value
 
 
 def _decode_result(fields: Fields, losses: Losses, servers: StepsOfServers) -> ToolResult:

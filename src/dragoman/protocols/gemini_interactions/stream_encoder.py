@@ -44,7 +44,7 @@ from dragoman.core.model import (
 )
 from dragoman.core.seal import seal_state
 from dragoman.protocols.gemini_interactions.errors import encode_failure
-from dragoman.protocols.gemini_interactions.parts import encode_annotations, encode_arguments, encode_block
+from dragoman.protocols.gemini_interactions.parts import encode_annotations, encode_block
 from dragoman.protocols.gemini_interactions.response import (
     encode_stop,
     encode_usage,
@@ -52,7 +52,7 @@ from dragoman.protocols.gemini_interactions.response import (
     lacks_thought,
 )
 from dragoman.protocols.gemini_interactions.wire import CUT_CALL, PROTOCOL_NAME
-from dragoman.transforms.arguments import is_begun_object
+from dragoman.transforms.arguments import as_object, is_begun_object
 
 
 class StreamEncoder:
@@ -142,7 +142,7 @@ class StreamEncoder:
                 self._losses.dropped(part.where or "tool call", CUT_CALL, "call.incomplete")
                 return ()
             case ToolCall() if not self._streams:
-                arguments = encode_arguments(replace(part, arguments="".join(self._texts)), self._losses)
+                arguments = as_object(replace(part, arguments="".join(self._texts)), self._losses)
                 delta = self._delta({"type": "arguments_delta", "arguments": dumps(arguments)})
                 return (delta, self._stop())
             case ToolCall():

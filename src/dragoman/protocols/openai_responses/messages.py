@@ -7,14 +7,14 @@ extras says which parts were one item, so that they go back as one.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.core.errors import WireError
-from dragoman.core.fields import Fields, describe, own
+from dragoman.core.fields import Fields, describe, groups_of, own
 from dragoman.core.fold import Fold, FoldRun, Restart
 from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses, report_citations
@@ -337,7 +337,7 @@ def _encode_turn(message: Message, losses: Losses) -> list[Wire]:
     """
     items: list[Wire] = []
     orphaned = False
-    for group in together(message.parts):
+    for group in groups_of(message.parts, ITEM):
         if isinstance(part := group[0], Reasoning):
             item = _encode_past_reasoning(part, losses)
             orphaned |= item is None
@@ -469,20 +469,6 @@ def decode_item(
             raise misplaced(where)
         case _:
             return (decode_foreign(item, kind, where, losses, history),)
-
-
-def together(parts: Iterable[AnyPart]) -> list[list[AnyPart]]:
-    """`parts` in groups that were one item; a part of another protocol is a group of its own."""
-    groups: list[list[AnyPart]] = []
-    last: Any = None
-    for part in parts:
-        at = own(part.extras, ITEM).get("at")
-        if at is not None and at == last:
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-        last = at
-    return groups
 
 
 def _decode_reply(fields: Fields, at: int, losses: Losses) -> tuple[AnyPart, ...]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dragoman.core import jsontext
 from dragoman.core.caches import cached_by_tools
 from dragoman.core.errors import UpstreamError
-from dragoman.core.fields import Fields, own, report_counts, whole_seconds
+from dragoman.core.fields import Fields, groups_of, own, report_counts, whole_seconds
 from dragoman.core.losses import Losses, report_unknown_stop
 from dragoman.core.model import (
     AnyPart,
@@ -43,7 +43,7 @@ from dragoman.core.seal import seal_state
 from dragoman.protocols.openai import without_alarms
 from dragoman.protocols.openai_responses.calls import encode_call, encode_result
 from dragoman.protocols.openai_responses.hosted import TOOL_SEARCH, claimed
-from dragoman.protocols.openai_responses.messages import decode_item, encode_reply, together
+from dragoman.protocols.openai_responses.messages import decode_item, encode_reply
 from dragoman.protocols.openai_responses.parts import encode_part, encode_reasoning
 from dragoman.protocols.openai_responses.tools import encode_tools
 from dragoman.protocols.openai_responses.wire import (
@@ -236,7 +236,7 @@ def encode_output(
     parts: tuple[AnyPart, ...], response: str, losses: Losses, request: Request | None = None
 ) -> list[Wire]:
     items: list[Wire] = []
-    for group in together(parts):
+    for group in groups_of(parts, ITEM):
         id = item_id(group[0], response, len(items))
         if ITEM in (group[0].extras or ()):
             items.append(encode_reply(group, losses))
