@@ -10,6 +10,7 @@ from typing import Literal
 
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Settings, Wire
+from dragoman.core.model_profile import ModelProfile
 
 _BANDS: tuple[tuple[int, Effort], ...] = (
     (0, "none"),
@@ -39,6 +40,31 @@ def effort_for(budget: int) -> Effort:
         if budget <= most:
             return effort
     return "xhigh"
+
+
+_LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+
+
+def fit_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:
+    """The nearest effort that a model of Claude takes. One that takes none gets a budget instead."""
+    wanted: Effort = "low" if effort in ("none", "minimal") else effort
+    nearest = profile.nearest_effort(wanted, _LEVELS)
+    if nearest is None or nearest == wanted:
+        return wanted
+    losses.changed("effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort")
+    return nearest
+
+
+def fit_thinking(
+    settings: Settings, profile: ModelProfile, losses: Losses
+) -> tuple[Effort | None, int | None]:
+    """Effort and budget for a model of Claude. Where it takes no budget it gets the effort nearest to it."""
+    effort = fit_effort(settings.effort, profile, losses) if settings.effort else None
+    budget = settings.budget if settings.budget and settings.budget > 0 else None
+    if budget and profile.budget is False:
+        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
+        return effort or fit_effort(effort_for(budget), profile, losses), None
+    return effort, budget
 
 
 def report_unsent(name: Literal["effort", "budget"], settings: Settings, losses: Losses) -> None:

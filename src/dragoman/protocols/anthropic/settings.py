@@ -13,11 +13,10 @@ from dragoman.core.fields import Fields, GivenSettings, describe, string
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import budget_for, described_schema, effort_for, encode_tier, report_unsent
+from dragoman.core.settings import budget_for, described_schema, encode_tier, fit_thinking, report_unsent
 from dragoman.protocols.anthropic.wire import PROTOCOL_NAME
 
 JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."
-_LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
 _TIERS = {"auto": "auto"} | dict.fromkeys(("standard_only", "standard", "default"), "standard_only")
@@ -198,7 +197,7 @@ def _encode_thinking(
     if settings.effort == "none" or settings.budget == 0:
         report_unsent("budget" if settings.effort == "none" else "effort", settings, losses)
         return {"type": "disabled"}, None
-    effort, budget = _fit_to_model(settings, profile, losses)
+    effort, budget = fit_thinking(settings, profile, losses)
     if budget and not takes_effort:
         report_unsent("effort", settings, losses)
     if effort is None and settings.budget is None:
@@ -208,18 +207,6 @@ def _encode_thinking(
         return {"type": "adaptive", **_encode_display(settings.show_reasoning, profile)}, taken
     budget = budget or budget_for(settings.effort or "medium")
     return _encode_budget(budget, settings, body, lacks_thinking, losses), taken
-
-
-def _fit_to_model(
-    settings: Settings, profile: ModelProfile, losses: Losses
-) -> tuple[Effort | None, int | None]:
-    """Effort and budget. A model that takes no budget is given the effort nearest to it."""
-    effort = _encode_effort(settings.effort, profile, losses) if settings.effort else None
-    budget = settings.budget if settings.budget and settings.budget > 0 else None
-    if budget and profile.budget is False:
-        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
-        return effort or _encode_effort(effort_for(budget), profile, losses), None
-    return effort, budget
 
 
 def _encode_budget(
@@ -248,16 +235,6 @@ def _encode_budget(
         why = f"Anthropic takes {_LEAST_BUDGET} or more, and less than max_tokens. {fitted} was sent."
         losses.changed(where, why, f"setting.{where}")
     return {"type": "enabled", "budget_tokens": fitted}
-
-
-def _encode_effort(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:
-    """The effort for `output_config`; a model that takes none is given a budget of thinking instead."""
-    wanted: Effort = "low" if effort in ("none", "minimal") else effort
-    nearest = profile.nearest_effort(wanted, _LEVELS)
-    if nearest is None or nearest == wanted:
-        return wanted
-    losses.changed("effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort")
-    return nearest
 
 
 def _report_display(settings: Settings, thinking: Wire | None, losses: Losses) -> None:

@@ -16,13 +16,19 @@ from dragoman.core.jsontext import is_object
 from dragoman.core.losses import Losses
 from dragoman.core.model import Effort, OutputFormat, Request, Settings, Wire
 from dragoman.core.model_profile import ModelProfile
-from dragoman.core.settings import budget_for, effort_for, encode_tier, report_unsent
+from dragoman.core.settings import (
+    budget_for,
+    effort_for,
+    encode_tier,
+    fit_effort,
+    fit_thinking,
+    report_unsent,
+)
 from dragoman.protocols.bedrock_converse.tools import is_forced
 from dragoman.protocols.bedrock_converse.wire import PROTOCOL_NAME
 
 JSON_INSTRUCTION = "Respond with one valid JSON object and nothing else: no prose, no code fence."
 _CLAUDE = re.compile(r"claude|anthropic\.", re.IGNORECASE)
-_LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in get_args(Effort)}
 _BUDGETS = {"adaptive": -1, "disabled": 0}
 _TIERS = {
@@ -172,7 +178,7 @@ def _encode_thinking(
     if settings.effort == "none" or settings.budget == 0:
         report_unsent("budget" if settings.effort == "none" else "effort", settings, losses)
         return {"type": "disabled"}, None
-    effort, budget = _claude_thinking(settings, profile, losses)
+    effort, budget = fit_thinking(settings, profile, losses)
     if effort is None and settings.budget is None:
         return None, None
     if budget is None and takes_effort:
@@ -181,18 +187,6 @@ def _encode_thinking(
         report_unsent("effort", settings, losses)
     wanted = budget or budget_for(settings.effort or "medium")
     return _encode_budget(wanted, settings, problem, losses), effort if takes_effort else None
-
-
-def _claude_thinking(
-    settings: Settings, profile: ModelProfile, losses: Losses
-) -> tuple[Effort | None, int | None]:
-    """How much it shall think, as an effort or a budget that the model takes."""
-    effort = _nearest(settings.effort, profile, losses) if settings.effort else None
-    budget = settings.budget if settings.budget and settings.budget > 0 else None
-    if budget and profile.budget is False:
-        losses.changed("budget", "The model takes an effort and no budget.", "setting.budget")
-        return effort or _nearest(effort_for(budget), profile, losses), None
-    return effort, budget
 
 
 def _thinking_problem(forced: bool, lacks_thinking: bool) -> str:
@@ -247,16 +241,7 @@ def _other_effort(settings: Settings, profile: ModelProfile, losses: Losses) -> 
                 "setting.effort",
             )
         return None
-    return _nearest(effort, profile, losses)
-
-
-def _nearest(effort: Effort, profile: ModelProfile, losses: Losses) -> Effort:
-    wanted: Effort = "low" if effort in ("none", "minimal") else effort
-    nearest = profile.nearest_effort(wanted, _LEVELS)
-    if nearest is None or nearest == wanted:
-        return wanted
-    losses.changed("effort", f"The model takes no effort {effort}. It gets {nearest}.", "setting.effort")
-    return nearest
+    return fit_effort(effort, profile, losses)
 
 
 def _encode_sampling(
