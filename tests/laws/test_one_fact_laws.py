@@ -287,15 +287,54 @@ def test_cache_breakpoints_of_the_system_text(client: str, upstream: str) -> Non
     check(client, upstream, [(body, {}) for body in bodies])
 
 
+@every_pair
+def test_how_long_the_system_text_is_cached(client: str, upstream: str) -> None:
+    """A prefix that is cached for an hour stands before all that is cached for five minutes."""
+    hour, minutes = ({"cache_control": {"type": "ephemeral", **ttl}} for ttl in ({"ttl": "1h"}, {}))
+    messages: list[Any] = []
+    for number in range(4):
+        text = {"type": "text", "text": f"Go on {number}. " * 10, **(hour if number == 1 else {})}
+        messages += {"role": "user", "content": [text]}, {"role": "assistant", "content": "Yes."}
+    messages.append({"role": "user", "content": "Now."})
+    bodies = [_with_system_text(client, messages, [mark]) for mark in ({}, minutes, hour)]
+    check(client, upstream, [(body, {}) for body in bodies])
+
+
+@both
+@every_pair
+def test_the_model(client: str, upstream: str, session: Session) -> None:
+    """What is known of it follows from its name, where no profile says it."""
+    request = session(client)
+    names = ("anthropic.claude-opus-4-8", "acme.one", "meta.one", "gpt-5.5", "gemini-3-pro", "claude-2.1")
+    bodies = [written(client, replace(request, model=name)) for name in names]
+    check(client, upstream, [(body, {}) for body in bodies])
+
+
+@every_pair
+def test_turns_that_say_nothing(client: str, upstream: str) -> None:
+    """A turn of the user without text ends that of the model, and two of the user are two messages."""
+    messages = [Message("user", (Text("Go. " * 40),)), Message("user", (Text("Now."),))]
+    for number in range(3):
+        messages += Message("assistant", (Text(f"Yes {number}."),)), Message("user", (Text(" "),))
+        messages += Message("assistant", (Text(f"Well {number}."),)), Message("user", (Text("Go on."),))
+    ends = [replace(FIRST, messages=tuple(messages[:end]), tools=()) for end in range(2, len(messages) + 1)]
+    how = {"profile": ModelProfile(automatic_cache=True)}
+    check(client, upstream, [(written(client, each), how) for each in ends for _ in "ab"])
+
+
 def _with_system_text(client: str, messages: list[Any], marks: list[Any]) -> bytes:
     texts = [{"type": "text", "text": f"Rule {i}.", **mark} for i, mark in enumerate(marks)]
     if client == "anthropic":
         return jsontext.encode({"model": "m", "max_tokens": 99, "system": texts, "messages": messages})
     if client == "openai-chat":
         return jsontext.encode({"model": "m", "messages": [{"role": "system", "content": texts}, *messages]})
-    system = tuple([Text(text["text"], cache="5m" if "cache_control" in text else "") for text in texts])
+    system = tuple([Text(text["text"], cache=_lifetime(text)) for text in texts])
     said = [Message(each["role"], (Text(_plain(each["content"])),)) for each in messages]
     return written(client, Request("m", tuple(said), system))
+
+
+def _lifetime(text: Any) -> str:
+    return text["cache_control"].get("ttl", "5m") if "cache_control" in text else ""
 
 
 def _plain(content: Any) -> str:
