@@ -77,7 +77,8 @@ class Fleet:
             self.database.start()
 
     def start(self, name: str) -> None:
-        """And wait until the balancer sends requests to it."""
+        """And wait until the balancer sends requests to it. Of one that was just killed it may still say so,
+        therefore the gateway is asked itself first."""
         file = self._folder / "dragoman.toml"
         file.write_text(self._configuration())
         command = [*PROGRAM, "serve", "--config", str(file), "--host", ADDRESSES[name], "--port", str(PORT)]
@@ -85,7 +86,14 @@ class Fleet:
             self.gateways[name] = subprocess.Popen(
                 command, cwd=self._folder, env=surroundings(), stdout=log, stderr=subprocess.STDOUT
             )
-        wait_until(lambda: self.balancer.states().get(name) == "UP", f"{name} did not start")
+        wait_until(lambda: self._serves(name), f"{name} did not start")
+        wait_until(lambda: self.balancer.states().get(name) == "UP", f"{name} is not noticed")
+
+    def _serves(self, name: str) -> bool:
+        try:
+            return send(self.direct(name), "GET", "/healthz").status == 200
+        except OSError:
+            return False
 
     def kill(self, name: str) -> None:
         self.gateways[name].kill()
