@@ -269,7 +269,8 @@ def test_another_job_in_the_folder_is_refused(tmp_path: Path) -> None:
 
 def test_without_ray_no_job_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "dragoman.datasets.ray", raising=False)
-    monkeypatch.setitem(sys.modules, "ray", None)
+    for module in ("ray", "ray.data"):  # another test may have loaded the second one
+        monkeypatch.setitem(sys.modules, module, None)
     file = write_lines(tmp_path / "in.jsonl", ROWS[:1])
     with pytest.raises(DragomanError, match=r"is not installed: .*\[ray\]"):
         translate_files(file, tmp_path / "out", CHAT, engine="ray")
