@@ -81,7 +81,8 @@ def _describe(finding: Finding) -> str:
 
 def _write(path: Path, text: str) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # the other file may hold keys
+        with open(number, "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise ConfigError(f"{path} exists already. Choose another name for --write.") from None

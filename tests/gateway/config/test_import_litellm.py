@@ -455,6 +455,7 @@ def test_the_command_prints_the_file_and_its_findings(tmp_path: Path):
     assert "unsupported litellm_settings.cache: replies are not cached" in printed.stderr
     subprocess.run([*words, "--write", str(target)], capture_output=True, timeout=120, check=True)
     assert target.read_text("utf-8") == printed.stdout
+    assert target.stat().st_mode & 0o777 == 0o600
     again = subprocess.run([*words, "--write", str(target)], capture_output=True, text=True, timeout=120)
     assert again.returncode == 1
     assert "exists already" in again.stderr
