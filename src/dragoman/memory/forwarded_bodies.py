@@ -55,7 +55,8 @@ _HELD = -1  # the bytes that were sought stand in a known body
 
 class _KnownBody(Struct, frozen=True, gc=False):
     """`start` is where its array begins, `length` that of the whole body; `opening` stands for what the
-    beginning has of the array. `seen` is what a Glance found, into which nobody writes."""
+    beginning has of the array. `seen` is what a Glance found, into which nobody writes. `searched`: how many
+    bytes of the beginning were searched in vain for a text, or _HELD."""
 
     start: int
     beginning: bytes
@@ -63,7 +64,7 @@ class _KnownBody(Struct, frozen=True, gc=False):
     tail: bytes
     length: int
     seen: dict[str, Any]
-    searched: dict[bytes, int] = field(default_factory=dict[bytes, int])  # see `holds`
+    searched: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     @property
     def size(self) -> int:
